@@ -6,8 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from torch.utils.data import (
 from loaderviz._audit.audit_result import Audit, AuditError
 from loaderviz._audit.conclude_audit import Evidence, conclude
 from loaderviz._audit.count_deliveries import (
-    Delivered,
     Expected,
     compare_with_expected,
     count_passed_by_all,
@@ -31,7 +29,6 @@ from loaderviz._audit.count_deliveries import (
 )
 from loaderviz._audit.delivered_and_expected import (
     dataset_length,
-    delivered_by_key,
     delivered_by_number,
     dropped_by_trace,
     expected_by_key,
@@ -45,13 +42,20 @@ from loaderviz._audit.keys_of_ranks import (
 )
 from loaderviz._audit.run_copy import (
     CopyRun,
-    contents_of,
-    describe_lacking_rows,
     raise_failure,
     run_copy,
 )
 from loaderviz._audit.watching_copy import is_iterable
-from loaderviz._contents.compared_contents import BUFFER, ONE_BUFFER, WORDS, ComparedContents
+from loaderviz._contents.compared_contents import (
+    BUFFER,
+    ONE_BUFFER,
+    WORDS,
+    ComparedContents,
+    compare_contents,
+    names_of,
+    on_fewer_rows,
+)
+from loaderviz._contents.deliveries import Delivered, delivered_by_key, lacking_rows
 from loaderviz._contents.pristine_copy import PristineCopy, collates
 from loaderviz._contents.read_stream import StreamRead
 from loaderviz.errors import LoaderVizError
@@ -88,17 +92,18 @@ def audit_loader(
     identifier = SampleIdentifier(key, of_batches=loader.batch_sampler is None)
     with (
         keep_random_state(loader),
-        TemporaryDirectory(prefix="loaderviz-audit-") as folder,
         PristineCopy(loader.dataset, collates(loader)) if by_key else nullcontext() as pristine,
     ):
-        run = run_copy(loader, epochs, None if by_key else identifier, n_samples, Path(folder))
+        run = run_copy(loader, epochs, None if by_key else identifier, n_samples)
         evidence = _evidence_before_run(loader, by_content=key is None and is_iterable(loader))
         try:
             raise_failure(loader, run)
             if pristine is not None:
-                contents_of_run = partial(contents_of, loader, pristine, run, budget_s=budget_s)
-                return _audit_by_key(loader, run, evidence, epochs, n_samples, contents_of_run)
-            fewer = describe_lacking_rows(run, loader)
+                compare = partial(
+                    compare_contents, loader, run.trace, run.noted, pristine, budget_s, n_samples
+                )
+                return _audit_by_key(loader, run, evidence, epochs, n_samples, compare)
+            fewer = _fewer_rows(loader, run)
             evidence = _noting(evidence, fewer)
             audit = _audit_by_number(loader, run, evidence, identifier, epochs, n_samples)
             made = ", before collate_fn made fewer rows of them" if fewer else ""
@@ -106,6 +111,13 @@ def audit_loader(
         except LoaderVizError as error:
             partial_audit = _partial_audit(run, evidence, by_key=by_key)
             raise AuditError(str(error), partial_audit) from error.__cause__
+
+
+def _fewer_rows(loader: DataLoader[Any], run: CopyRun) -> str:
+    """A sentence about samples without a row; empty where none is seen."""
+    batches = chain.from_iterable(run.noted if loader.batch_sampler is not None else [])
+    names = names_of(collate_fn=loader.collate_fn)
+    return next(on_fewer_rows(sum(lacking_rows(batches)) if names else 0, names), "")
 
 
 def _evidence_before_run(loader: DataLoader[Any], *, by_content: bool) -> Evidence:
@@ -146,11 +158,10 @@ def _audit_by_key(
     evidence: Evidence,
     epochs: int,
     n_samples: int | None,
-    contents_of_run: Callable[[Delivered, Any], ComparedContents],
+    compare: Callable[[], ComparedContents],
 ) -> Audit:
     """Samples are known by the keys that the sampler asks for."""
     delivered, keys = delivered_by_key(run.trace)
-    asked = keys
     expected, numbers, dropped = expected_by_key(loader, keys, run.leftover)
     delivered = replace(delivered, number=numbers).first(n_samples)
     if n_samples is not None:
@@ -166,9 +177,8 @@ def _audit_by_key(
         expected, dropped = replace(expected, n_judged=0), []
     evidence = replace(evidence, n_known=len(expected))
     tables = compare_with_expected(delivered, expected, epochs, dict(enumerate(dropped)))
-    contents = contents_of_run(delivered, asked[: len(delivered)])
     keys = keys_of_deliveries(delivered, expected, tables)
-    return conclude(tables, evidence, run.trace, keys, contents)
+    return conclude(tables, evidence, run.trace, keys, compare())
 
 
 def _audit_by_number(
@@ -182,7 +192,7 @@ def _audit_by_number(
     """Samples are known by their content, or by the user's key."""
     iterable = is_iterable(loader)
     full_size = loader.batch_size if iterable and loader.drop_last else None
-    delivered, dropped = delivered_by_number(run.trace, run.notes, full_size)
+    delivered, dropped = delivered_by_number(run.trace, run.noted, full_size)
     delivered = delivered.first(n_samples)
     dataset: Any = loader.dataset
     if iterable:
@@ -328,10 +338,10 @@ def audit_trace(
 
 def _partial_audit(run: CopyRun, evidence: Evidence, *, by_key: bool) -> Audit:
     """The audit of what came before a failure."""
-    n_epochs = len(run.max_rows)
+    n_epochs = len(run.noted)
     if by_key:
         return audit_trace(run.trace, "map", n_epochs, evidence.remarks)
-    delivered, _ = delivered_by_number(run.trace, run.notes, None)
+    delivered, _ = delivered_by_number(run.trace, run.noted, None)
     tables = compare_with_expected(replace(delivered, number=None), None, n_epochs, {})
     return conclude(tables, evidence, run.trace)
 
@@ -385,7 +395,7 @@ def _audit_by_count(
     remarks = (remark, *evidence.remarks)
     evidence = replace(evidence, n_known=0, proves_missing=False, remarks=remarks)
     unnumbered = replace(delivered, number=None)
-    tables = compare_with_expected(unnumbered, None, len(run.max_rows), {})
+    tables = compare_with_expected(unnumbered, None, len(run.noted), {})
     audit = conclude(tables, evidence, run.trace)
     n = len(expected)
     if expected.has_more or ((audit.epochs["delivered"] - n).abs() <= n_about).all():

@@ -11,7 +11,8 @@ import numpy as np
 
 from loaderviz._audit.audit_result import Audit
 from loaderviz._audit.conclude_audit import Evidence, conclude
-from loaderviz._audit.count_deliveries import Delivered, Expected, compare_with_expected
+from loaderviz._audit.count_deliveries import Expected, compare_with_expected
+from loaderviz._contents.deliveries import Delivered
 from loaderviz.argument_checks import whole_number
 from loaderviz.trace import Trace
 

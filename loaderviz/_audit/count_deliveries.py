@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz._contents.deliveries import Delivered
 from loaderviz._contents.read_stream import StreamRead
+from loaderviz.array_types import Ints
 
 if TYPE_CHECKING:
     import pandas as pd
-
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 # Why a sample is missing.
 NOT_READ, DROP_LAST, NOT_IN_TRACE = "not read", "drop_last", "not in the trace"
@@ -43,7 +43,7 @@ class Expected:
         stream: what was seen as the first of them were read.
     """
 
-    numbers: IntArray
+    numbers: Ints
     keys: Any
     n_judged: int
     missing_cause: str = NOT_READ
@@ -52,27 +52,6 @@ class Expected:
 
     def __len__(self) -> int:
         return len(self.numbers)
-
-
-@dataclass(frozen=True)
-class Delivered:
-    """Samples in the order of delivery: int64 columns, one row a sample."""
-
-    epoch: IntArray
-    rank: IntArray
-    worker: IntArray
-    batch: IntArray
-    position: IntArray
-    number: IntArray | None  # None where it is not known which samples they were
-
-    def __len__(self) -> int:
-        return len(self.epoch)
-
-    def first(self, n: int | None) -> Delivered:
-        """The first ``n`` samples; None: all."""
-        columns: Any = [getattr(self, field.name) for field in fields(self)]
-        cut: list[Any] = [None if column is None else column[:n] for column in columns]
-        return Delivered(*cut)
 
 
 @dataclass(frozen=True)
@@ -87,7 +66,7 @@ class Tables:
 
 
 def compare_with_expected(
-    delivered: Delivered, expected: Expected | None, n_epochs: int, dropped: dict[int, IntArray]
+    delivered: Delivered, expected: Expected | None, n_epochs: int, dropped: dict[int, Ints]
 ) -> Tables:
     """Find what was delivered more than once, never, or without being expected, epoch by epoch.
 
@@ -105,7 +84,7 @@ def compare_with_expected(
     number = delivered.number
     if expected is not None and number is not None:
         index = PlaceIndex(expected.numbers)
-        numbers_before: IntArray | None = None
+        numbers_before: Ints | None = None
         for epoch in range(n_epochs):
             rows = np.flatnonzero(delivered.epoch == epoch)
             rows = rows[np.argsort(delivered.rank[rows], kind="stable")]
@@ -175,7 +154,7 @@ def count_passed_by_all(delivered: Delivered, expected: Expected, n_workers: int
     return min(n_passed) if len(n_passed) == max(n_workers, 1) else 0
 
 
-def lanes_of(*tables: pd.DataFrame) -> tuple[IntArray, IntArray, IntArray]:
+def lanes_of(*tables: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
     """Rank and number of each worker in these tables, sorted; and which of them each row is of."""
     # As one number each: to sort pairs takes many times as long, of millions of rows.
     ranks, workers = (
@@ -190,13 +169,13 @@ def lanes_of(*tables: pd.DataFrame) -> tuple[IntArray, IntArray, IntArray]:
 class PlaceIndex:
     """From a sample's number to its place in the order in which one process reads the dataset."""
 
-    def __init__(self, numbers: IntArray) -> None:
+    def __init__(self, numbers: Ints) -> None:
         self._order = np.argsort(numbers, kind="stable")
         in_order = numbers[self._order]
         self._numbers, self._first = np.unique(in_order, return_index=True)
         self._counts = np.diff(np.append(self._first, len(numbers)))
 
-    def places(self, numbers: IntArray) -> IntArray:
+    def places(self, numbers: Ints) -> Ints:
         """The place of each sample, in the order of delivery; -1 where the dataset lacks it.
 
         Where k samples are equal, the first one that comes takes the first of their places, and so
@@ -211,7 +190,7 @@ class PlaceIndex:
             nth = _nth_of_its_kind(np.where(is_held, kind, -1)) % self._counts[kind]
         return np.where(is_held, self._order[self._first[kind] + nth], -1)
 
-    def _nearest(self, numbers: IntArray) -> IntArray:
+    def _nearest(self, numbers: Ints) -> Ints:
         """Where in ``_numbers`` each number is, if it is there at all."""
         first, n = int(self._numbers[0]), len(self._numbers)
         if int(self._numbers[-1]) - first == n - 1:  # consecutive integers need no search
@@ -219,7 +198,7 @@ class PlaceIndex:
         return np.minimum(np.searchsorted(self._numbers, numbers), n - 1)
 
 
-def _nth_of_its_kind(kinds: IntArray) -> IntArray:
+def _nth_of_its_kind(kinds: Ints) -> Ints:
     """For each entry, how many equal ones come before it."""
     order = np.argsort(kinds, kind="stable")
     _, first, counts = np.unique(kinds[order], return_index=True, return_counts=True)
@@ -231,10 +210,10 @@ def _nth_of_its_kind(kinds: IntArray) -> IntArray:
 def _judge(
     epoch: int,
     delivered: Delivered,
-    rows: IntArray,
-    place: IntArray,
+    rows: Ints,
+    place: Ints,
     expected: Expected,
-    dropped_places: IntArray,
+    dropped_places: Ints,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The tables of an epoch's duplicates and of its missing samples.
 
@@ -266,14 +245,14 @@ def _judge(
     return pd.DataFrame(duplicates), pd.DataFrame(missing)
 
 
-def _tuples(values: IntArray, sizes: IntArray) -> Any:
+def _tuples(values: Ints, sizes: Ints) -> Any:
     """``values`` cut into tuples of these sizes; equal ones are one tuple."""
     each, known = iter(values.tolist()), dict[tuple[int, ...], tuple[int, ...]]()
     tuples = (tuple(islice(each, size)) for size in sizes.tolist())
     return np.fromiter((known.setdefault(cut, cut) for cut in tuples), object, len(sizes))
 
 
-def _rises(place: IntArray, rank: IntArray) -> bool:
+def _rises(place: Ints, rank: Ints) -> bool:
     """Whether each sample comes after the one before it, in every rank."""
     is_later = np.diff(place) > 0
     return bool((is_later | (np.diff(rank) != 0)).all())

@@ -1,4 +1,4 @@
-"""From a trace to the samples that were delivered, in the order of delivery."""
+"""Samples by number: those that were delivered, and those that a dataset holds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch.utils.data import DataLoader
 
-from loaderviz._audit.count_deliveries import NOT_IN_TRACE, Delivered, Expected, IntArray
+from loaderviz._audit.count_deliveries import NOT_IN_TRACE, Expected
+from loaderviz._contents.deliveries import Collated, Delivered, positions
 from loaderviz._contents.read_stream import StreamWatch
+from loaderviz.array_types import Ints
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.sample_keys import to_json
 from loaderviz.status_line import Progress
-from loaderviz.trace.columns_of_rows import arrays, batch_rows
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -23,77 +24,35 @@ if TYPE_CHECKING:
 _EMPTY = np.zeros(0, np.int64)
 
 
-def delivered_by_key(trace: Trace) -> tuple[Delivered, Any]:
-    """Samples as the trace lists them, and their keys: what a map-style dataset was asked for.
+def delivered_by_number(
+    trace: Trace, noted: list[list[Collated]], full_size: int | None
+) -> tuple[Delivered, dict[int, Ints]]:
+    """Samples by the numbers that were noted; and those that ``drop_last`` takes, by epoch.
 
-    A key that is a list stands for as many samples: with ``batch_size=None`` a sampler may ask for
-    a whole batch at once. ``Delivered.number`` stays None, because which numbers the keys get
-    depends on what is expected. The keys are an array or a list, one for each sample.
+    ``noted`` holds the batches of each epoch in the order of delivery. One of fewer samples than
+    ``full_size`` is not delivered but dropped; None: ``drop_last`` is not set.
     """
     batches = trace.batches[trace.batches["delivered_s"].notna()].sort_values("delivered_s")
-    samples = arrays(trace.samples)
-    batch_of_sample = batch_rows(samples, arrays(batches))
-    order = np.lexsort((samples["position"], batch_of_sample))
-    order = order[batch_of_sample[order] >= 0]
-    keys: Any = samples["key"][order]
+    rows: list[Ints] = []
+    numbers: list[Ints] = []
+    dropped = dict.fromkeys(range(len(noted)), _EMPTY)
+    for epoch, of_epoch in enumerate(noted):
+        places = np.flatnonzero(batches["epoch"] == epoch)
+        for row, batch in zip(places, of_epoch, strict=False):
+            number = np.asarray(batch.numbers, np.int64)
+            if len(number) < (full_size or 0):
+                dropped[epoch] = np.concatenate([dropped[epoch], number])
+            else:
+                numbers.append(number)
+                rows.append(np.full(len(number), row))
+    of_batch = np.concatenate([_EMPTY, *rows])
     columns = {
-        name: np.asarray(batches[name], np.int64)[batch_of_sample[order]]
+        name: batches[name].to_numpy(np.int64)[of_batch]
         for name in ("epoch", "rank", "worker", "batch")
     }
-    position = samples["position"][order]
-    if keys.dtype == object and any(isinstance(key, list) for key in keys):
-        sizes = np.array([len(key) if isinstance(key, list) else 1 for key in keys], np.int64)
-        columns = {name: np.repeat(values, sizes) for name, values in columns.items()}
-        position = _positions(sizes)
-        keys = [part for key in keys for part in (key if isinstance(key, list) else [key])]
-    return Delivered(**columns, position=np.asarray(position, np.int64), number=None), keys
-
-
-def delivered_by_number(
-    trace: Trace, notes: list[dict[int, list[IntArray]]], full_size: int | None
-) -> tuple[Delivered, dict[int, IntArray]]:
-    """Samples as their workers noted them; and the numbers that ``drop_last`` took, by epoch.
-
-    ``notes`` holds for each epoch and worker the sample numbers of each batch. A worker's k-th note
-    belongs to the k-th batch that it collated. A batch that was never delivered and has fewer
-    samples than ``full_size`` was dropped; None: ``drop_last`` is not set.
-    """
-    batches = trace.batches[trace.batches["collate_s"].notna()]
-    batch_epoch, batch_worker = (
-        np.asarray(batches[name], np.int64) for name in ("epoch", "worker")
-    )
-    delivered_s = np.asarray(batches["delivered_s"])
-    numbers: list[IntArray] = []
-    row_parts: list[IntArray] = []
-    dropped: dict[int, IntArray] = {}
-    for epoch, notes_of_epoch in enumerate(notes):
-        for worker, notes_of_worker in notes_of_epoch.items():
-            collated = np.flatnonzero((batch_epoch == epoch) & (batch_worker == worker))
-            collated = collated[: len(notes_of_worker)]
-            numbers += notes_of_worker[: len(collated)]
-            row_parts.append(collated)
-            undelivered = np.flatnonzero(np.isnan(delivered_s[collated]))
-            partial = [
-                notes_of_worker[k]
-                for k in undelivered
-                if len(notes_of_worker[k]) < (full_size or 0)
-            ]
-            dropped[epoch] = np.concatenate([dropped.get(epoch, _EMPTY), *partial])
-    rows = np.concatenate([_EMPTY, *row_parts])
-    order = np.argsort(delivered_s[rows], kind="stable")
-    order = order[~np.isnan(delivered_s[rows[order]])]
-    sizes = np.array([len(numbers[k]) for k in order], np.int64)
-    columns = {
-        name: np.repeat(np.asarray(batches[name], np.int64)[rows[order]], sizes)
-        for name in ("epoch", "rank", "worker", "batch")
-    }
-    number = np.concatenate([_EMPTY, *(numbers[k] for k in order)])
-    return Delivered(**columns, position=_positions(sizes), number=number), dropped
-
-
-def _positions(sizes: IntArray) -> IntArray:
-    """0 to size - 1 for each size, one after another."""
-    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    position = positions(np.array([*map(len, numbers)], np.int64))
+    number = np.concatenate([_EMPTY, *numbers])
+    return Delivered(**columns, position=position, number=number), dropped
 
 
 SPARSE = 100  # keys that use less than 1 in so many integers do not count from 0
@@ -133,7 +92,7 @@ def read_dataset(
 
 def expected_by_key(
     loader: DataLoader[Any], keys: Any, leftover: list[list[Any]]
-) -> tuple[Expected, IntArray, list[IntArray]]:
+) -> tuple[Expected, Ints, list[Ints]]:
     """What a map-style dataset holds; the numbers of ``keys``; and those of each ``leftover`` list.
 
     The dataset holds 0 to ``len(dataset) - 1`` where integers are asked for, or what its ``keys()``
@@ -159,7 +118,7 @@ def expected_by_key(
     return Expected(held_numbers, known_keys[held_numbers], n_judged), key_numbers, leftover_numbers
 
 
-def expected_by_trace(keys: Any) -> tuple[Expected, IntArray]:
+def expected_by_trace(keys: Any) -> tuple[Expected, Ints]:
     """What a trace alone lets expect: the keys that came, and the integers below them.
 
     And the number of each key. Keys that do not count from 0 let nothing be called missing.
@@ -176,7 +135,7 @@ def expected_by_trace(keys: Any) -> tuple[Expected, IntArray]:
 
 def dropped_by_trace(
     delivered: Delivered, expected: Expected, n_epochs: int, batch_size: int
-) -> dict[int, IntArray]:
+) -> dict[int, Ints]:
     """For each epoch the numbers of the samples that ``drop_last`` took, as far as a trace shows.
 
     It takes less than a batch from each rank, and leaves no batch that is not full. Where more is
@@ -222,7 +181,7 @@ def _as_column(values: list[Any]) -> Any:
     return np.fromiter(values, object, len(values))  # np.array would unpack tuples
 
 
-def _number_keys(keys: list[Any]) -> tuple[IntArray, Any]:
+def _number_keys(keys: list[Any]) -> tuple[Ints, Any]:
     """A number for each key, equal ones alike and counted as they come; and the keys, by number."""
     import pandas as pd
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from loaderviz._audit.count_deliveries import (
     NOT_IN_TRACE,
-    Delivered,
     Expected,
-    IntArray,
     Tables,
 )
+from loaderviz._contents.deliveries import Delivered
+from loaderviz.array_types import Ints
 from loaderviz.text import count
 from loaderviz.trace.described_loaders import are_alike, loader_description, recordings
 from loaderviz.trace.underlying_keys import (
@@ -43,7 +43,7 @@ class KeysOfRanks:
     """
 
     expected: Expected
-    numbers: IntArray
+    numbers: Ints
     together: bool
     remark: str
 
@@ -83,7 +83,7 @@ def keys_of_ranks(
     return KeysOfRanks(expected, numbers, together, remark)
 
 
-def _expected(numbers: IntArray, subsets: list[IntArray | None]) -> Expected:
+def _expected(numbers: Ints, subsets: list[Ints | None]) -> Expected:
     """Each sample as often as the Subset of one rank has it, so that only ranks can double it."""
     known = [subset for subset in subsets if subset is not None]
     if len(known) < len(subsets):
@@ -100,7 +100,7 @@ def _expected(numbers: IntArray, subsets: list[IntArray | None]) -> Expected:
     return Expected(held, keys, n_judged, NOT_IN_TRACE)
 
 
-def _on_subsets(name: str, subsets: list[IntArray | None]) -> str:
+def _on_subsets(name: str, subsets: list[Ints | None]) -> str:
     first, *others = [set(subset.tolist()) for subset in subsets if subset is not None] or [set()]
     overlap = any(first & other and first != other for other in others)
     why = " A random_split needs the same seed on every rank." if overlap else ""

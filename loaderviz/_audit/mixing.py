@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from loaderviz._audit.count_deliveries import IntArray, lanes_of
+from loaderviz._audit.count_deliveries import lanes_of
+from loaderviz.array_types import Ints
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +48,7 @@ class Nearness(NamedTuple):
         return min(max((self.distance - 1) / (self.shuffled_distance - 1), 0.0), 1.0)
 
 
-def nearness(order: IntArray, batch_size: int) -> Nearness:
+def nearness(order: Ints, batch_size: int) -> Nearness:
     """Compare an order with a uniform shuffle of it.
 
     Args:
@@ -67,7 +68,7 @@ def nearness(order: IntArray, batch_size: int) -> Nearness:
     return Nearness(_exp(_log_distance(order, window)), _exp(shuffled), window)
 
 
-def _log_distance(order: IntArray, window: int) -> float:
+def _log_distance(order: Ints, window: int) -> float:
     """The mean logarithm of the distance to the nearest other sample of the window."""
     n_windows = len(order) // window
     windows = order[: n_windows * window].reshape(n_windows, window)
@@ -92,7 +93,7 @@ def equal_buffer(score: float, n: int) -> float:
     return float(n * (1 - (1 - score) ** (1 / np.e)))
 
 
-def order_of(places: IntArray) -> IntArray:
+def order_of(places: Ints) -> Ints:
     """0 to n - 1 in place of any integers that sort alike; equal ones in random order."""
     n = len(places)
     lowest = int(places.min(initial=0))
@@ -108,7 +109,7 @@ def order_of(places: IntArray) -> IntArray:
     return order
 
 
-def drift_of(order: IntArray) -> pd.DataFrame:
+def drift_of(order: Ints) -> pd.DataFrame:
     """The mean place of each tenth of the run, as ``Mixing.drift`` holds it."""
     import pandas as pd
 
@@ -147,7 +148,7 @@ def workers_of(deliveries: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
     return pd.DataFrame(rows), lane.astype(np.int16)
 
 
-def places_by_key(keys: Any) -> IntArray | None:
+def places_by_key(keys: Any) -> Ints | None:
     """For each key a number that sorts as it does; -1 for None. None where they do not sort.
 
     Integers are their own places. ``"shard-10"`` comes after ``"shard-9"``, and ``(2, 0)``, which

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch.utils.data import default_collate, default_convert
+import numpy as np
+from torch.utils.data import DataLoader, default_collate, default_convert
 
 from loaderviz._contents.collate_trial import N_BATCHES, CollateTrial
+from loaderviz._contents.deliveries import Collated, delivered_by_key, lacking_rows
 from loaderviz._contents.pristine_copy import PristineCopy
 from loaderviz._contents.read_alone import N_CLOSER, READABLE, Reference
 from loaderviz.loaders.content_hash import content_number
@@ -21,13 +21,14 @@ from loaderviz.text import count
 if TYPE_CHECKING:
     import pandas as pd
 
+    from loaderviz.trace import Trace
+
 # States of a delivered sample, in the order in which they are told.
 SAME, BUFFER, REPLACED, CHANGED, DROPPED = "same", "buffer", "replaced", "changed", "dropped"
 RANDOM, NOT_COMPARED = "random", "not compared"
 WRONG = (BUFFER, REPLACED, CHANGED, DROPPED)
 UNKNOWN = (RANDOM, NOT_COMPARED)
 UNSURE = (BUFFER, REPLACED, CHANGED)  # or random: a second reading tells
-NO_LIMIT = 2**62
 LEAST_TAIL = 4  # keys that hold what earlier ones hold: fewer may be rows that are there twice
 
 WORDS = {
@@ -42,30 +43,6 @@ ONE_BUFFER = (
     "A sample changes when a later one is read: the dataset gives the same buffer again and "
     "again. Remedy: give a copy of it, sample.clone() or sample.copy()."
 )
-
-
-@dataclass(frozen=True)
-class Collated:
-    """What a batch held in the process that collated it.
-
-    Attributes:
-        numbers: of each sample the hash of its content; None where it has none.
-        arrived: whether the loop got the batch as it was collated; None where that is not known.
-        n_rows: how many samples it may hold, by its shape.
-    """
-
-    numbers: list[int | None]
-    arrived: bool | None
-    n_rows: int
-
-    @property
-    def n_left_out(self) -> int:
-        """How many samples it lacks, at least."""
-        return max(0, len(self.numbers) - self.n_rows)
-
-    def n_but(self, number: int | None) -> int:
-        """How many samples have another number."""
-        return len(self.numbers) - self.numbers.count(number)
 
 
 @dataclass(frozen=True)
@@ -112,23 +89,42 @@ class ComparedContents:
 
 
 def compare_contents(
-    delivered: pd.DataFrame,
-    collated: Mapping[tuple[int, int], Collated],
+    loader: DataLoader[Any],
+    trace: Trace,
+    noted: Sequence[Sequence[Collated]],
     pristine: PristineCopy,
     budget_s: float,
-    n_processes: int,
-    **functions: Any,
+    n_samples: int | None = None,
 ) -> ComparedContents:
-    """Compare each delivered sample with what its key holds.
+    """Compare what a map-style loader delivered with its dataset, read alone.
 
     Args:
-        delivered: a row for each sample: ``epoch, key, worker, batch, position``.
-        collated: by epoch and batch.
+        loader: the reader's own.
+        trace: of the run of a copy of it, and of nothing else.
+        noted: what the batches of the first epochs held, in the order of delivery.
         pristine: a copy of the dataset from before the run.
         budget_s: seconds to read keys for.
-        n_processes: so many read them.
-        functions: the loader's ``collate_fn`` and ``worker_init_fn``.
+        n_samples: how many samples are compared; None: all.
     """
+    import pandas as pd
+
+    samples, keys = delivered_by_key(trace)
+    n_noted = int(np.count_nonzero(samples.epoch < len(noted)))
+    n_samples = n_noted if n_samples is None else min(n_noted, n_samples)
+    samples = samples.first(n_samples)
+    keys = (keys if isinstance(keys, list) else keys.tolist())[:n_samples]
+    delivered = pd.DataFrame(
+        {
+            "epoch": samples.epoch,
+            "key": np.fromiter(keys, object, len(keys)),
+            "worker": samples.worker,
+            "batch": samples.batch,
+            "position": samples.position,
+        }
+    )
+    collated = _by_batch(trace, noted)
+    functions = {"collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
+    n_processes = max(1, loader.num_workers)
     names = names_of(**functions)
     columns = [delivered[name].tolist() for name in ("key", "epoch", "batch", "position")]
     rows = list(zip(*columns, strict=True))
@@ -146,27 +142,35 @@ def compare_contents(
         states = [RANDOM if state == SAME else state for state in states]
     table = delivered.assign(state=states)
     known = [each for of, each in collated.items() if len(each.numbers) == sizes[of]]
-    nothing = content_number(None)
-    # Of others it is not known whether they were left out, or put together in fewer rows.
-    left_out = sum(min(each.n_left_out, each.numbers.count(nothing)) for each in known)
-    n_unknown = sum(each.n_left_out for each in known) - left_out
+    n_left_out, n_unknown = lacking_rows(known)
     trial = CollateTrial()
     if "collate_fn" in names:
         trial = pristine.try_collate(_first_batches(rows), budget_s / 2)
     faults = trial.faults
-    sentence = _sentence(states, reference, left_out)
+    sentence = _sentence(states, reference, n_left_out)
     if faults:
         fault = faults[0].replace("collate_fn", f"collate_fn={names['collate_fn']}", 1)
-        of_samples = left_out or reference.reads_change or {*WRONG} & {*states}
+        of_samples = n_left_out or reference.reads_change or {*WRONG} & {*states}
         sentence = f"{sentence}; {fault}" if of_samples else fault
-    elif n_unknown and not left_out:
+    elif n_unknown and not n_left_out:
         sentence += ", before collate_fn made fewer rows of them"
-    elif "collate_fn" in names and SAME in states and not left_out:
+    elif "collate_fn" in names and SAME in states and not n_left_out:
         sentence += f", before collate_fn={names['collate_fn']} made batches of them"
-    notes = (*_notes(table, reference, left_out, names, faults), *_on_fewer_rows(n_unknown, names))
+    notes = (*_notes(table, reference, n_left_out, names, faults), *on_fewer_rows(n_unknown, names))
     return ComparedContents(
-        table, reference, left_out, sentence, notes, n_unknown, trial, "collate_fn" in names
+        table, reference, n_left_out, sentence, notes, n_unknown, trial, "collate_fn" in names
     )
+
+
+def _by_batch(trace: Trace, noted: Sequence[Sequence[Collated]]) -> dict[tuple[int, int], Collated]:
+    """What was noted, by epoch and batch."""
+    batches = trace.batches[trace.batches["delivered_s"].notna()].sort_values("delivered_s")
+    numbers = [batches.loc[batches["epoch"] == epoch, "batch"] for epoch in range(len(noted))]
+    return {
+        (epoch, number): each
+        for epoch, of_epoch in enumerate(noted)
+        for number, each in zip(numbers[epoch].tolist(), of_epoch, strict=False)
+    }
 
 
 def _first_batches(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
@@ -185,18 +189,6 @@ def names_of(**functions: Any) -> dict[str, str]:
         for name, function in functions.items()
         if function not in (None, default_collate, default_convert)
     }
-
-
-def most_rows(batch: Any) -> int:
-    """The largest number of samples that a batch can hold, as far as its shape shows."""
-    if isinstance(batch, torch.Tensor):
-        return batch.shape[0] if batch.ndim else 1
-    if isinstance(batch, Mapping):
-        return max((most_rows(part) for part in islice(batch.values(), 8)), default=0)
-    if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
-        inner = [part for part in batch[:8] if isinstance(part, torch.Tensor | Mapping | tuple)]
-        return max([len(batch), *map(most_rows, inner)])
-    return NO_LIMIT
 
 
 class _Judge:
@@ -362,7 +354,8 @@ def _notes(
         )
 
 
-def _on_fewer_rows(n: int, names: Mapping[str, str]) -> Iterator[str]:
+def on_fewer_rows(n: int, names: Mapping[str, str]) -> Iterator[str]:
+    """What is said where ``collate_fn`` makes so many rows fewer than it gets samples."""
     if n:
         yield (
             f"collate_fn={names.get('collate_fn', '')} makes {count(n, 'row')} fewer than there "

@@ -88,31 +88,44 @@ class Reference:
 
 
 def read_in_copies(dataset: Any, keys: list[Any], n_processes: int, budget_s: float) -> Reference:
-    """What these keys hold, read by so many forks of this process for at most ``budget_s``."""
+    """What these keys hold, read by so many forks of this process for at most ``budget_s``.
+
+    Each fork reads some keys once more, under other random numbers, and a fresh one reads these
+    from the last to the first: where all that agrees, no read changes another.
+    """
     parts = [keys[first::n_processes] for first in range(min(n_processes, len(keys)))]
-    whole = Reference()
-    for (one,) in _in_copies(dataset, parts, budget_s, (SEED,)):
+    whole, again = Reference(), Reference()
+    for one, once_more in _in_copies(dataset, parts, budget_s, (SEED, OTHER_SEED)):
         whole.add(one)
+        again.add(once_more)
     whole.note_fillers()
-    closer = list(whole.numbers)[:N_CLOSER]
-    changed, n_reread = _changed_by_reading(dataset, closer, budget_s / 4)
-    if not changed and n_reread:
-        changed, n_reread = _cached_as_another(dataset, closer, budget_s / 8)
-    whole.reads_change, whole.n_reread = changed, n_reread
+    backwards = list(again.numbers)[::-1]
+    ((fresh,),) = _in_copies(dataset, [backwards], budget_s / 4, (OTHER_SEED,))
+    whole.n_reread = len(fresh.numbers)
+    if fresh.numbers != {key: again.numbers[key] for key in fresh.numbers}:
+        closer = list(whole.numbers)[:N_CLOSER]
+        whole.reads_change, whole.n_reread = _changed_by_reading(dataset, closer, budget_s / 4)
     return whole
 
 
 def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> tuple[list[Any], int]:
     """Which keys hold something else in a copy in which keys were read before than in a fresh one.
 
-    Under the same seed, under which two fresh copies agree. And how many keys there was time for.
+    Under the same seed, under which two fresh copies agree. Else those that hold something else
+    where all are read from the last to the first: a cache that takes two keys for one gives both
+    what it has read first. Not by chance: these hold the same under another seed. And how many keys
+    there was time for.
     """
-    ((_, after),) = _in_copies(dataset, [keys], time_s, (SEED, OTHER_SEED))
-    ((fresh,),) = _in_copies(dataset, [list(after.numbers)], time_s, (OTHER_SEED,))
-    if after.numbers == fresh.numbers:
-        return [], len(fresh.numbers)
-    ((other,),) = _in_copies(dataset, [list(fresh.numbers)], time_s, (OTHER_SEED,))
-    return _otherwise(after, fresh, other), len(other.numbers)
+    ((forwards, after),) = _in_copies(dataset, [keys], time_s, (SEED, OTHER_SEED))
+
+    def of_fresh_copies(keys: list[Any], *seeds: int) -> list[Reference]:
+        return [_in_copies(dataset, [keys], time_s, (seed,))[0][0] for seed in seeds]
+
+    first, second = of_fresh_copies(list(after.numbers), OTHER_SEED, OTHER_SEED)
+    if changed := _otherwise(after, first, second):
+        return changed, len(second.numbers)
+    first, second = of_fresh_copies(list(forwards.numbers)[::-1], SEED, OTHER_SEED)
+    return _otherwise(forwards, first, second), len(second.numbers)
 
 
 def _otherwise(read: Reference, first: Reference, second: Reference) -> list[Any]:
@@ -124,20 +137,6 @@ def _otherwise(read: Reference, first: Reference, second: Reference) -> list[Any
     if len(same) < len(second.numbers) / 2:
         return []
     return [key for key in same if read.numbers[key] != second.numbers[key]]
-
-
-def _cached_as_another(dataset: Any, keys: list[Any], time_s: float) -> tuple[list[Any], int]:
-    """Which keys hold something else where all are read from the last to the first.
-
-    A cache that takes two keys for one gives both what it has read first. Of keys that are not by
-    chance: they hold the same under another seed. And how many keys there was time for.
-    """
-    ((forwards,),) = _in_copies(dataset, [keys], time_s, (SEED,))
-    backwards = list(forwards.numbers)[::-1]
-    first, second = (
-        _in_copies(dataset, [backwards], time_s, (seed,))[0][0] for seed in (SEED, OTHER_SEED)
-    )
-    return _otherwise(forwards, first, second), len(second.numbers)
 
 
 def read_twice(dataset: Any, keys: list[Any], budget_s: float) -> dict[Any, int | None]:
@@ -174,7 +173,8 @@ def _in_copies(
     end = time.monotonic() + len(seeds) * time_s + LEAST_S
     try:
         for child in children:
-            child.receive(end)
+            if child.receive(end):
+                child.join(LEAST_S)
         missing = [Reference() for _ in seeds]
         return [[*child.sent, *missing[len(child.sent) :]] for child in children]
     finally:
@@ -205,7 +205,7 @@ def _readings(
         seeder(dataset)(seed)
         done = _read(dataset, keys, time_s, looks)
         yield done
-        keys = list(done.numbers)
+        keys = list(done.numbers)[:N_CLOSER]
 
 
 def _read(dataset: Any, keys: Sequence[Any], time_s: float, looks: bool) -> Reference:

@@ -1,11 +1,11 @@
-"""What reading the first samples of a stream shows: what is overwritten, and what is replaced."""
+"""What reading a stream in one process shows: its samples, and which it overwrites or replaces."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loaderviz._contents.one_sample import Swallowed, noting_exceptions
@@ -17,26 +17,37 @@ ELSEWHERE, FILLER = "a sample that comes elsewhere, too", "the same filler each 
 
 @dataclass(frozen=True)
 class StreamRead:
-    """What reading the first samples of a stream has shown.
+    """What reading a stream in one process has shown.
 
     Attributes:
+        numbers: of each sample, in order, the hash of its content; None where it has none. Empty
+            where somebody else keeps them.
+        has_more: whether the stream goes on after these.
         overwritten: the place of a sample, from 0, that changed when the next one was read.
         replaced: what was met and not raised where another sample came, in a stream whose other
             samples all differ.
         by_what: came then: a sample that comes elsewhere, too, or the same filler each time.
     """
 
+    numbers: tuple[int | None, ...] = ()
+    has_more: bool = False
     overwritten: int | None = None
     replaced: Swallowed | None = None
     by_what: str = ""
 
 
-def read_stream(dataset: Any) -> StreamRead:
-    """Read the first samples of a stream, in a copy of this process. Raises what it raises."""
-    watch = StreamWatch(dataset)
-    for _ in islice(watch.items(), N_CLOSER):
-        pass
-    return watch.read()
+def read_stream(dataset: Any, most: int, until: float) -> StreamRead:
+    """Read a stream to its end, or so many samples of it, or until this ``time.monotonic()``.
+
+    Raises what it raises.
+    """
+    watch, numbers, has_more = StreamWatch(dataset), list[int | None](), False
+    for sample in watch.items():
+        has_more = len(numbers) == most or time.monotonic() > until
+        if has_more:
+            break
+        numbers.append(content_number(sample))
+    return replace(watch.read(), numbers=tuple(numbers), has_more=has_more)
 
 
 class StreamWatch:
@@ -83,6 +94,7 @@ class StreamWatch:
         filled = failed if len(failed) > 1 and len(came) == 1 and None not in came else []
         told_apart = None not in others and len({*others}) == len(others)
         if not told_apart or not (twice or filled):
-            return StreamRead(self._overwritten)
+            return StreamRead(overwritten=self._overwritten)
         by_what = ELSEWHERE if twice else FILLER
-        return StreamRead(self._overwritten, swallowed[(twice or filled)[0]], by_what)
+        replaced = swallowed[(twice or filled)[0]]
+        return StreamRead(overwritten=self._overwritten, replaced=replaced, by_what=by_what)

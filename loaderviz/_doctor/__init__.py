@@ -38,7 +38,7 @@ from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loade
 from loaderviz._doctor.loader_setup import Setup, callers_call, names_given_to
 from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import ResumeTrial
-from loaderviz._doctor.run_epochs import MOST_BATCHES
+from loaderviz._doctor.run_epochs import MOST_BATCHES, PLAIN
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import dataloader_behind, foreign_loader_error
 from loaderviz.loaders.forked_run import may_fork
@@ -86,15 +86,15 @@ def doctor(
     >>> diagnosis.codes
     ('LV101',)
 
-    It prints first what it is about to run: two epochs of the loader as it is and one without
-    workers, of at most 500 batches each. On Linux they run in a copy of this process, and nothing
-    that your code does outlives that copy; there it also asks the dataset for whole batches as
-    ``dataset[[...]]``, weighs what workers that are not forked are sent, and tries whether a loader
-    with ``state_dict()`` resumes: one process goes on, another is stopped amid the epoch, and new
-    ones go on from what it has saved. On other systems, and for a loader without workers once CUDA
-    is in use, they run in this process: the random generators of torch, NumPy and ``random`` and
-    those that the loader holds are restored afterwards, but what a dataset or a sampler changes in
-    itself stays changed.
+    It prints first what it is about to run: two epochs of the loader as it is, of at most 500
+    batches each, and an iterable-style dataset by itself. On Linux they run in a copy of this
+    process, and nothing that your code does outlives that copy; there it also asks the dataset for
+    whole batches as ``dataset[[...]]``, weighs what workers that are not forked are sent, and tries
+    whether a loader with ``state_dict()`` resumes: one process goes on, another is stopped amid the
+    epoch, and new ones go on from what it has saved. On other systems, and for a loader without
+    workers once CUDA is in use, they run in this process: the random generators of torch, NumPy and
+    ``random`` and those that the loader holds are restored afterwards, but what a dataset or a
+    sampler changes in itself stays changed.
 
     In a distributed run, call it on every rank, after ``init_process_group``. Each rank waits up to
     half a minute for the observations of the others; they go through the store of the process
@@ -173,10 +173,10 @@ def _check_resume(loader: Any, resume: Any) -> None:
 
 def _announce(setup: Setup, budget_s: float) -> None:
     where = "a copy of this process" if may_fork(setup.num_workers) else "this process"
-    without_workers = " and one without workers" if setup.num_workers else ""
+    alone = " and its dataset by itself" if setup.iterable else ""
     resumes = ", stops it in mid-epoch and resumes it," if _is_resumed(setup) else ""
     said = (
-        f"doctor: runs {EPOCHS} epochs of the {setup.name}{without_workers}{resumes} in {where}, "
+        f"doctor: runs {EPOCHS} epochs of the {setup.name}{alone}{resumes} in {where}, "
         f"at most {MOST_BATCHES} batches each and {budget_s:g} s in all; "
         "doctor(loader, run=False) only looks."
     )
@@ -188,21 +188,18 @@ def _is_resumed(setup: Setup) -> bool:
 
 
 def _judge(case: Case, danger: str) -> Diagnosis:
-    troubles = [
-        f"{'without workers: ' if trouble.run == 'alone' else ''}{trouble.text}"
-        for trouble in case.troubles
-    ]
+    troubles = [trouble.text for trouble in case.troubles]
     answers = {code: CHECKS[code].judge(case) for code in sorted(CHECKS)}
     return diagnosis_of(str(case.setup), answers, (*([danger] if danger else []), *troubles))
 
 
 def _raise_for_troubles(case: Case, diagnosis: Diagnosis) -> None:
     for trouble in case.troubles:
-        if trouble.run != "plain" or trouble.kind == "ours":
+        if trouble.run != PLAIN or trouble.kind == "ours":
             continue  # not how the user runs it; or not the loader's fault
         if not _EXPLAINED_BY[trouble.kind] & set(diagnosis.codes):
             raise DoctorError(_error_text(case, trouble.kind, trouble.text), diagnosis)
-    epochs = {epoch.number: epoch for epoch in case.epochs if epoch.run == "plain"}
+    epochs = {epoch.number: epoch for epoch in case.epochs}
     if len(epochs) == 2 and all(epoch.complete for epoch in epochs.values()):
         first, second = (len(epochs[number].notes) for number in (0, 1))
         if first and not second and not {"LV124", "LV503"} & set(diagnosis.codes):

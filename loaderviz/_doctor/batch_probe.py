@@ -7,7 +7,6 @@ copy of the loader that only the doctor iterates. Both call the user's own.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
-from loaderviz._contents.compared_contents import most_rows
+from loaderviz._contents.deliveries import NO_LIMIT, Collated, most_rows, numbers_of_samples
 from loaderviz._doctor.batch_contents import Padding, labels_of, padding_of
 from loaderviz._doctor.process_state import (
     generator_states,
@@ -40,15 +39,13 @@ class Note(NamedTuple):
     """One batch, as the process that made it saw it."""
 
     worker: int = -1  # -1: the main process
-    pid: int = 0
     n_samples: int = 0
     seed: int = -1  # that torch gave to this worker; -1 in the main process
-    at_s: float = NAN  # when it was made, by time.monotonic()
     cpu_s: float = NAN  # CPU time until now, of this process and children that it has waited for
     handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
     cuda: bool = False  # whether this process uses CUDA
-    digests: tuple[int | None, ...] = ()  # of the samples' contents, where asked for
-    n_rows: int = 0  # samples that the batch may hold, by its shape, where they were looked at
+    digests: tuple[int | None, ...] = ()  # of the samples' contents
+    n_rows: int = NO_LIMIT  # samples that the batch may hold, by its shape
     digest_s: float = 0.0  # how long looking at the samples took
     values: Mapping[str, int] = {}  # see lengths_and_epoch(): those that have changed
     states: Mapping[str, int] = {}  # see generator_states(): after each process's first two batches
@@ -61,13 +58,17 @@ class Note(NamedTuple):
     padding: Padding | None = None  # see padding_of()
     fault: str = ""  # an error of the doctor itself
 
+    @property
+    def held(self) -> Collated:
+        """What the batch held; whether it arrived so is not known."""
+        return Collated(self.digests, None, self.n_rows)
+
 
 class Probe:
     """Replaces a ``collate_fn``: returns the user's batch and a Note.
 
     It looks at what takes time only where it is told to: at the samples of a batch of several
-    (``batched``), at their contents (``digest``) and labels, at the memory of its process
-    (``weigh``).
+    (``batched``), at their labels, at the memory of its process (``weigh``).
     """
 
     def __init__(
@@ -76,13 +77,12 @@ class Probe:
         dataset: Any,
         *,
         batched: bool,
-        digest: bool,
         labels: bool,
         weigh: bool,
     ) -> None:
         self._collate_fn = collate_fn
         self._dataset = dataset  # where the main process loads; a worker knows its own
-        self._batched, self._digest, self._labels, self._weigh = batched, digest, labels, weigh
+        self._batched, self._labels, self._weigh = batched, labels, weigh
         self._calls = 0
         self._measured_s = 0.0
         self._values: dict[str, int] = {}
@@ -92,29 +92,25 @@ class Probe:
 
     def __call__(self, samples: Any) -> tuple[Any, Note]:
         """Collate the samples with the user's function, whose errors are not caught."""
-        digests: tuple[int | None, ...] = ()
         begun_s = time.perf_counter()
         several = self._batched and type(samples) in (list, tuple)
-        n_samples = len(samples) if several else 1
-        if self._digest:
-            digests = tuple(map(content_number, samples if several else [samples]))
+        digests = tuple(numbers_of_samples(samples, batched=self._batched))
         digest_s = time.perf_counter() - begun_s
         batch = self._collate_fn(samples)
         try:
-            note = self._note(n_samples, digests, digest_s)
-            if digests:
-                note = note._replace(n_rows=most_rows(batch))
+            note = self._note(digests, digest_s)
             begun_s = time.perf_counter()
             with contextlib.suppress(Exception):  # of the user's containers: no more is known then
                 labels = labels_of(samples, several=several) if self._labels else {}
                 padding = padding_of(samples, batch) if several else None
                 signature = signature_text(batch) if walk(batch) else ""
+                note = note._replace(n_rows=most_rows(batch))
                 note = note._replace(labels=labels, signature=signature, padding=padding)
             return batch, note._replace(digest_s=digest_s + time.perf_counter() - begun_s)
         except Exception as error:
-            return batch, Note(pid=os.getpid(), fault=f"{type(error).__name__}: {error}")
+            return batch, Note(fault=f"{type(error).__name__}: {error}")
 
-    def _note(self, n_samples: int, digests: tuple[int | None, ...], digest_s: float) -> Note:
+    def _note(self, digests: tuple[int | None, ...], digest_s: float) -> Note:
         info = get_worker_info()
         dataset = self._dataset if info is None else info.dataset
         self._calls += 1
@@ -124,10 +120,8 @@ class Probe:
         self._values = values
         return Note(
             worker=-1 if info is None else info.id,
-            pid=os.getpid(),
-            n_samples=n_samples,
+            n_samples=len(digests),
             seed=-1 if info is None else info.seed,
-            at_s=time.monotonic(),
             cpu_s=time.process_time() + children_cpu_ns() / 1e9,
             handing_s=handing_over_cpu_s(),
             cuda=torch.cuda.is_initialized(),

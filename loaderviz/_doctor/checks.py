@@ -32,19 +32,15 @@ class LookFor:
     function: Look
     learns: type
     after_failure: bool
-
-    @property
-    def name(self) -> str:
-        """Of its function."""
-        return self.function.__name__
+    anywhere: bool
 
 
 @dataclass(frozen=True)
 class NotLearnt:
-    """Sent in place of what a look learns, where it was broken off or could not begin."""
+    """Sent in place of what a look learns."""
 
     learns: type
-    why: str
+    why: str = ""  # it was broken off; empty: there is nothing to learn
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,9 @@ def seen(*evidence: str, fix: str) -> Seen:
     return Seen(evidence, fix.strip("\n"))
 
 
-def look(learns: type, *, after_failure: bool = False) -> Callable[[Look], Look]:
+def look(
+    learns: type, *, after_failure: bool = False, anywhere: bool = False
+) -> Callable[[Look], Look]:
     """Add the decorated function to what is learnt of a loader without an epoch.
 
     It is called as ``look(setup, until)`` in a copied process, once the epochs are over, and
@@ -130,10 +128,11 @@ def look(learns: type, *, after_failure: bool = False) -> Callable[[Look], Look]
     Args:
         learns: the class of the observation.
         after_failure: whether it looks, too, at a loader that failed.
+        anywhere: whether it may look in the reader's own process, where that cannot be copied.
     """
 
     def add(function: Look) -> Look:
-        LOOKS.append(LookFor(function, learns, after_failure))
+        LOOKS.append(LookFor(function, learns, after_failure, anywhere))
         return function
 
     return add

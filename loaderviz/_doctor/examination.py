@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from loaderviz import machine
 from loaderviz._doctor.checks import LOOKS, NotLearnt
-from loaderviz._doctor.examination_runs import PLAIN, Lengths, run_all
+from loaderviz._doctor.examination_runs import Lengths, MovedFiles, run_all
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages, with_other_ranks
-from loaderviz._doctor.run_epochs import Epoch, RunBegun, Send
+from loaderviz._doctor.run_epochs import PLAIN, Epoch, Send
 from loaderviz._doctor.run_outcomes import LATE, OUTPUT_FILE, Trouble, output_to_file
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import fork_loses_cuda, may_fork, run_forked
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _Observation = TypeVar("_Observation")
-_RUN_NAMES = {"plain": "", "alone": " without workers"}
 GRACE_S = 5.0  # after its time is up, a run is ended from outside
 
 
@@ -77,12 +76,18 @@ class Case:
             if isinstance(each, kind):
                 return each
             if isinstance(each, NotLearnt) and each.learns is kind:
-                raise Undecided(each.why)
+                if each.why:
+                    raise Undecided(each.why)
+                return None
+        if self.ran and any(look.learns is kind for look in LOOKS):  # and it did not come to that
+            if self.troubles:
+                raise Undecided(f"the run ended early: {self.troubles[-1].text}")
+            raise Undecided("it takes a copy of this process, which it cannot have")
         return None
 
     @cached_property
     def epochs(self) -> tuple[Epoch, ...]:
-        """All epochs of all runs, as far as they came."""
+        """Those of the loader as it is, as far as they came."""
         return tuple(each for each in self.observations if isinstance(each, Epoch))
 
     @cached_property
@@ -95,24 +100,16 @@ class Case:
         """What ``len()`` says of the dataset and the loader."""
         return self.observed(Lengths) or Lengths()
 
-    def epoch(self, number: int = 0, run: str = "plain") -> Epoch:
-        """An epoch of which at least one batch was delivered.
-
-        Args:
-            number: 0 or 1.
-            run: see ``Epoch.run``.
-
-        Raises:
-            Undecided: if there is none.
-        """
+    def epoch(self, number: int = 0) -> Epoch:
+        """Epoch 0 or 1, of which at least one batch was delivered; raises Undecided."""
         for epoch in self.epochs:
-            if (epoch.run, epoch.number) == (run, number) and epoch.notes:
+            if epoch.number == number and epoch.notes:
                 return epoch
         if not self.ran:
             raise Undecided(self.why_not_run)
         for trouble in self.troubles:
-            if trouble.run in ("plain", run):
-                raise Undecided(f"the run{_RUN_NAMES[trouble.run]} ended early: {trouble.text}")
+            if trouble.run == PLAIN:
+                raise Undecided(f"the run ended early: {trouble.text}")
         if self.recording is not None:
             raise Undecided("the recording holds too few batches")
         raise Undecided("no batch was delivered in the time given")
@@ -137,10 +134,6 @@ class Case:
         self.epoch(number)
         rows = self.recorded().samples.sort_values(["epoch", "batch", "position"])
         return list(rows.loc[rows["epoch"] == number, "key"])
-
-    def epoch_without_workers(self) -> Epoch:
-        """An epoch read by one process, without workers; raises Undecided."""
-        return self.epoch(0, "alone" if self.setup.num_workers else "plain")
 
     def rank_messages(self) -> tuple[dict[str, Any], ...] | None:
         """What each rank observed; None where there is only one. Raises Undecided."""
@@ -199,16 +192,14 @@ def _run_in_fork(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
     most_s = budget_s + GRACE_S
     run = run_forked(_run_silently, setup_to_run, folder, budget_s, timeout_s=most_s)
     sent = list(run.sent)
-    begun = [message.run for message in sent if isinstance(message, RunBegun)]
-    last = begun[-1] if begun else "plain"
+    last = "later" if any(isinstance(message, MovedFiles) for message in sent) else PLAIN
     if not run.in_time:
         text = f"nothing came for {most_s:g} s (in a copy of this process)"
         sent.append(Trouble(last, 0, "stuck", text))
     elif run.exit_code and not any(isinstance(message, Trouble) for message in sent):
         text = f"the process that iterates the loader has died (exit code {run.exit_code})"
         sent.append(Trouble(last, 0, "died", text))
-    cut_short = bool(run.exit_code) or not run.in_time
-    return [*_not_learnt(sent, cut_short=cut_short), *sent]
+    return sent
 
 
 def _run_silently(setup: Setup, folder: Path, budget_s: float, send: Send) -> None:
@@ -221,18 +212,7 @@ def _run_here(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
     with keep_random_state(setup.loader), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run_all(setup, folder, budget_s, sent.append, copied=False)
-    return [*_not_learnt(sent, cut_short=False), *sent]
-
-
-def _not_learnt(sent: list[Any], *, cut_short: bool) -> list[NotLearnt]:
-    """Of the looks that did not begin, and of the last one where it was ended from outside."""
-    begun = [message.run for message in sent if isinstance(message, RunBegun)]
-    troubles = [message.text for message in sent if isinstance(message, Trouble)]
-    why = "it takes a copy of this process, which it cannot have"
-    if troubles:
-        why = f"the run ended early: {troubles[-1]}"
-    ended = begun[:-1] if cut_short else begun
-    return [NotLearnt(look.learns, why) for look in LOOKS if look.name not in ended]
+    return sent
 
 
 def _with_stderr(trouble: Trouble, output_lines: list[str]) -> Trouble:

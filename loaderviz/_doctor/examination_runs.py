@@ -16,11 +16,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, SequentialSampler
 
-from loaderviz._contents.compared_contents import (
-    Collated,
-    ComparedContents,
-    compare_contents,
-)
+from loaderviz._contents.compared_contents import ComparedContents, compare_contents
 from loaderviz._contents.pristine_copy import PristineCopy, collates
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.checks import LOOKS, LookFor, NotLearnt
@@ -28,7 +24,7 @@ from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import positions
 from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import pristine_copy, try_to_resume
-from loaderviz._doctor.run_epochs import Epoch, RunBegun, Send, iterate, set_epoch
+from loaderviz._doctor.run_epochs import PLAIN, Epoch, Send, iterate, set_epoch
 from loaderviz._doctor.run_outcomes import (
     Trouble,
     alarm,
@@ -43,10 +39,9 @@ from loaderviz.recorder import Recording
 from loaderviz.trace import load
 
 EPOCHS = 2
-PLAIN = "plain"  # the folder of the recording of the loader as it is
 CONTENTS_SHARE = 0.1  # of the budget, to read keys alone
 # Of the budget, when each has to have ended; what hangs is then ended, and tells of itself.
-END_SHARES = {"plain": 0.5, "alone": 0.75, "looks": 0.85, "resume": 0.97}
+END_SHARES = {PLAIN: 0.5, "looks": 0.85, "resume": 0.97}
 
 
 @dataclass(frozen=True)
@@ -71,33 +66,32 @@ def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: 
         setup: the loader.
         folder: where the recording goes, as ``PLAIN``.
         budget_s: seconds for all runs together.
-        send: is called with each observation as soon as there is one: a RunBegun, Lengths,
-            EpochSet, Epoch, Contents, Trouble, ResumeTrial, what a look returns, or a NotLearnt.
+        send: is called with each observation as soon as there is one: Lengths, EpochSet, Epoch,
+            Contents, MovedFiles, Trouble, ResumeTrial, what a look returns, or a NotLearnt.
         copied: whether this process is a copy, in which the user's objects may be changed.
     """
     try:
         _run_all(setup, folder, budget_s, send, copied=copied)
     except Exception as error:  # outside of iterating: in set_epoch, or when the copy is made
-        send(Trouble("plain", 0, kind_of(error), error_text(error)))
+        send(Trouble(PLAIN, 0, kind_of(error), error_text(error)))
 
 
 def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: bool) -> None:
-    begun_s = time.monotonic()
+    now = time.monotonic()
     already_running = child_processes()
-    until = {run: begun_s + budget_s * share for run, share in END_SHARES.items()}
+    until = {run: now + budget_s * share for run, share in END_SHARES.items()}
     if not _send_lengths(setup, send):
         return
     to_resume = copied and (resumable(setup.loader) or bool(setup.resume))
     pristine = pristine_copy(setup) if to_resume else None
     probed = _probed(setup, budget_s)
-    end = until["plain"]
     with _undisturbed(setup, copied) as undisturbed:
         epochs: list[Epoch] = []
         stood = positions()
         with Recording((probed,), path=folder / PLAIN):
             keep = partial(_send_and_keep, send, epochs)
             went_well = iterate(
-                "plain", probed, setup, EPOCHS, folder / PLAIN, end, keep, copied=copied
+                probed, setup, EPOCHS, folder / PLAIN, until[PLAIN], keep, copied=copied
             )
         stand = positions()
         moved = [file for file, position in stood.items() if stand.get(file, position) != position]
@@ -106,16 +100,10 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
             set_epoch(setup.dataset, 0)  # which may lie in memory that copies share
             seconds = CONTENTS_SHARE * budget_s
             send(_compare_first_epoch(setup, undisturbed, epochs[0], folder / PLAIN, seconds))
-    if went_well and setup.num_workers:
-        probed = _probed(setup, budget_s, num_workers=0)
-        took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
-        end = min(until["alone"], time.monotonic() + 1 + setup.num_workers * took_s)
-        iterate("alone", probed, setup, 1, None, end, send, copied=copied)
-    for look in LOOKS if copied else ():
-        if went_well or look.after_failure:
-            _look(look, setup, until["looks"], send)
+    for look in LOOKS:
+        if (copied or look.anywhere) and (went_well or look.after_failure):
+            _look(look, setup, until["looks"], send, copied=copied)
     if went_well and to_resume:
-        send(RunBegun("resume"))
         send(try_to_resume(setup, pristine, folder, until["resume"]))
     end_workers(already_running)
 
@@ -134,33 +122,9 @@ def _compare_first_epoch(
     """Compare the samples of this epoch, whose notes say what each held when it was collated.
 
     A later epoch may rightly hold others, where the dataset knows the number of its epoch.
-
-    Args:
-        setup: of a loader whose dataset is map-style.
-        pristine: a copy of this process from before the epoch.
-        epoch: the first.
-        recording: the folder in which it was recorded.
-        budget_s: seconds to read keys for.
     """
-    trace = load(recording)
-    batches = trace.batches[trace.batches["delivered_s"].notna() & (trace.batches["epoch"] == 0)]
-    numbers = batches.sort_values("delivered_s")["batch"].tolist()
-    collated = {
-        (0, number): Collated([*note.digests], None, note.n_rows)
-        for number, note in zip(numbers, epoch.notes, strict=False)
-    }
-    delivered = trace.samples.merge(batches[["epoch", "batch"]], on=["epoch", "batch"])
-    delivered = delivered[["epoch", "key", "worker", "batch", "position"]]
-    settings = setup.settings
-    return compare_contents(
-        delivered,
-        collated,
-        pristine,
-        budget_s,
-        max(1, setup.num_workers),
-        collate_fn=settings["collate_fn"],
-        worker_init_fn=settings["worker_init_fn"],
-    )
+    noted = [[note.held for note in epoch.notes]]
+    return compare_contents(setup.loader, load(recording), noted, pristine, budget_s)
 
 
 def _send_and_keep(send: Send, epochs: list[Epoch], observation: Any) -> None:
@@ -169,18 +133,15 @@ def _send_and_keep(send: Send, epochs: list[Epoch], observation: Any) -> None:
         epochs.append(observation)
 
 
-def _look(look: LookFor, setup: Setup, until: float, send: Send) -> None:
-    send(RunBegun(look.name))
+def _look(look: LookFor, setup: Setup, until: float, send: Send, *, copied: bool) -> None:
     try:
-        with alarm(until):
+        with alarm(until) if copied else contextlib.nullcontext():
             observation = look.function(setup, until)
     except Exception as error:
         late = isinstance(error, TimeoutError)
-        observation = NotLearnt(
-            look.learns, "there was no time left" if late else error_text(error)
-        )
-    if observation is not None:
-        send(observation)
+        why = "there was no time left" if late else error_text(error)
+        observation = NotLearnt(look.learns, why)
+    send(NotLearnt(look.learns) if observation is None else observation)
 
 
 def _send_lengths(setup: Setup, send: Send) -> bool:
@@ -195,7 +156,7 @@ def _send_lengths(setup: Setup, send: Send) -> bool:
         unknown = setup.iterable and isinstance(error, TypeError | NotImplementedError)
         if unknown or not (setup.iterable or is_a(setup.sampler.value, SequentialSampler)):
             return True
-        send(Trouble("plain", 0, "length", error_text(error)))
+        send(Trouble(PLAIN, 0, "length", error_text(error)))
         return False
     send(Lengths(length))
     with contextlib.suppress(Exception):  # raised by a sampler without a length
@@ -203,27 +164,22 @@ def _send_lengths(setup: Setup, send: Send) -> bool:
     return True
 
 
-def _probed(setup: Setup, budget_s: float, *, num_workers: int | None = None) -> DataLoader[Any]:
+def _probed(setup: Setup, budget_s: float) -> DataLoader[Any]:
     """A copy of the loader that shares its dataset and sampler, with the probes in place."""
     settings = setup.settings
-    workers = setup.num_workers if num_workers is None else num_workers
     changes: dict[str, Any] = {
-        "num_workers": workers,
         "collate_fn": batch_probe.Probe(
             settings["collate_fn"],
-            None if workers else setup.dataset,
+            None if setup.num_workers else setup.dataset,
             batched=settings["batch_sampler"] is not None,
-            digest=setup.iterable or num_workers is None,
             labels=setup.iterable,
             # That takes milliseconds in a large process, and tells only of these.
-            weigh=bool(workers and setup.forks and setup.large_containers),
+            weigh=bool(setup.num_workers and setup.forks and setup.large_containers),
         ),
     }
-    if workers:
+    if setup.num_workers:
         changes["worker_init_fn"] = batch_probe.WorkerStart(
             settings["worker_init_fn"], settings["collate_fn"]
         )
         changes["timeout"] = min(settings["timeout"] or budget_s, 0.5 * budget_s)
-    elif num_workers == 0 and setup.iterable:
-        changes["drop_last"] = False
     return copy_loader(setup.loader, **changes)

@@ -227,38 +227,21 @@ def _epoch(number: int, batches: pd.DataFrame, whole: bool) -> Epoch:
     delivered = batches["delivered_s"].to_numpy()
     columns = ("rank", "requested_s", "delivered_s", "released_s")
     steps = step_ends({column: batches[column].to_numpy() for column in columns}) - delivered
-    delivered_s = tuple((delivered - requested[0]).tolist())
     return Epoch(
-        "plain",
         number,
         tuple(_notes(batches)),
         complete=whole,
-        first_s=delivered_s[0],
-        delivered_s=delivered_s,
+        delivered_s=tuple((delivered - requested[0]).tolist()),
         steps_s=float(np.nansum(steps[:-1])),
     )
 
 
-def _made_s(batches: pd.DataFrame) -> Any:
-    """How long making each batch took, in seconds."""
-    return (batches["ready_s"] - batches["started_s"]).to_numpy()
-
-
 def _notes(batches: pd.DataFrame) -> list[Note]:
-    """A note for each batch; a worker's clock runs only while it makes batches."""
-    workers = batches["worker"].to_numpy()
-    at_s, cpu_s = np.zeros(len(batches)), np.zeros(len(batches))
-    for worker in np.unique(workers):
-        rows = workers == worker
-        at_s[rows] = np.nancumsum(_made_s(batches)[rows])
-        cpu_s[rows] = np.cumsum(batches["cpu_s"].to_numpy()[rows])
-    signatures = batches["shapes"].fillna("")
-    columns = (workers, batches["n_samples"], at_s, cpu_s, signatures)
+    """A note for each batch."""
+    columns = (batches["worker"], batches["n_samples"], batches["shapes"].fillna(""))
     return [
-        Note(worker, worker, n_samples, at_s=at, cpu_s=cpu, signature=signature)
-        for worker, n_samples, at, cpu, signature in zip(
-            *(c.tolist() for c in columns), strict=True
-        )
+        Note(worker, n_samples, signature=signature)
+        for worker, n_samples, signature in zip(*(c.tolist() for c in columns), strict=True)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,13 +17,14 @@ from loaderviz._contents.compared_contents import (
     ComparedContents,
     repeated_tail,
 )
+from loaderviz._contents.deliveries import lacking_rows
 from loaderviz._contents.read_alone import N_CLOSER
 from loaderviz._contents.read_stream import StreamRead, read_stream
 from loaderviz._doctor.checks import CHECKS, Seen, check, look, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz.loaders.content_hash import content_number
+from loaderviz._doctor.run_epochs import MOST_SAMPLES
 from loaderviz.loaders.held_objects import Part, attributes, is_a
 from loaderviz.text import count
 
@@ -44,10 +46,12 @@ def _compared(case: Case) -> ComparedContents | None:
     return compared
 
 
-@look(StreamRead)
+@look(StreamRead, anywhere=True)
 def _read_stream(setup: Setup, until: float) -> StreamRead | None:
-    """What reading the first samples of a stream shows."""
-    return read_stream(setup.dataset) if setup.iterable else None
+    """What one process reads of a stream, in half of the time that is left for looks."""
+    now = time.monotonic()
+    until = now + (until - now) / 2
+    return read_stream(setup.dataset, MOST_SAMPLES, until) if setup.iterable else None
 
 
 @check("LV116")
@@ -139,7 +143,8 @@ def __iter__(self):
 def _left_out(case: Case) -> Seen | None:
     compared = _compared(case)
     if compared is None:
-        n_left_out, n = _left_out_of_a_stream(case)
+        epoch = case.epoch()
+        n_left_out, n = lacking_rows(note.held for note in epoch.notes)[0], epoch.n_samples
     else:
         n_left_out, n = compared.n_left_out, len(compared.table)
     if not n_left_out:
@@ -162,13 +167,6 @@ def __iter__(self):
 def _name_of_collate(case: Case) -> str:
     collate_fn = case.setup.settings["collate_fn"]
     return str(getattr(collate_fn, "__qualname__", type(collate_fn).__name__))
-
-
-def _left_out_of_a_stream(case: Case) -> tuple[int, int]:
-    """How many None samples of a stream its batches have no row for, and of how many samples."""
-    nothing, notes = content_number(None), case.epoch().notes
-    n_left_out = sum(note.digests.count(nothing) for note in notes if note.n_rows < note.n_samples)
-    return n_left_out, sum(note.n_samples for note in notes)
 
 
 @check("LV119")

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 
+from loaderviz._contents.read_stream import StreamRead
 from loaderviz._doctor.checks import CHECKS, Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
@@ -62,7 +63,7 @@ def _repeated_stream(case: Case) -> Seen | None:
     repeated_on_ranks = _same_on_every_rank(case)
     if repeated_on_ranks is not None or case.setup.num_workers < 2:
         return repeated_on_ranks
-    if not case.epoch_without_workers().complete:
+    if _read_alone(case).has_more:
         return _same_beginnings(case)
     counts = count_deliveries(case)
     if not counts.n_repeats or not _is_whole_stream_repeated(case):
@@ -75,12 +76,21 @@ def _repeated_stream(case: Case) -> Seen | None:
     )
 
 
+def _read_alone(case: Case) -> StreamRead:
+    """What one process reads of the stream; raises Undecided."""
+    case.epoch()
+    read = case.observed(StreamRead)
+    if read is None:
+        raise Undecided("the stream was not read by itself")
+    return read
+
+
 def _is_whole_stream_repeated(case: Case) -> bool:
     """Whether two workers have delivered all of the stream, or the same as far as they came."""
     streams = [set(digests) for digests in _digests_by_worker(case)]
     if case.epoch().complete:
-        alone = {digest for note in case.epoch_without_workers().notes for digest in note.digests}
-        return sum(len(each) >= WHOLE * len(alone) for each in streams) > 1
+        n_alone = len({*_read_alone(case).numbers})
+        return sum(len(each) >= WHOLE * n_alone for each in streams) > 1
     return any(
         len(one & other) >= WHOLE * min(len(one), len(other))
         for one, other in combinations(streams, 2)
@@ -143,7 +153,7 @@ def _silent_length(case: Case) -> Seen | None:
     ]
     fix = SHARD
     with suppress(Undecided):
-        alone = case.epoch_without_workers().n_samples  # or more, where that was cut short
+        alone = len(_read_alone(case).numbers)  # or more, where that was cut short
         if alone > length:
             evidence.insert(1, f"one process reads {alone} by itself: the length is wrong")
             fix = LENGTH
@@ -314,12 +324,14 @@ def count_deliveries(case: Case) -> DeliveryCounts:
     Raises:
         Undecided: if neither is the case, or if the epoch was not read to its end.
     """
-    alone, delivered = case.epoch_without_workers(), case.epoch(0)
-    if not alone.complete:
-        raise Undecided(f"one process has read {alone.n_samples} samples, and there are more")
-    expected = Counter(digest for note in alone.notes for digest in note.digests)
+    alone, delivered = _read_alone(case), case.epoch(0)
+    if alone.has_more:
+        raise Undecided(f"one process has read {len(alone.numbers)} samples, and there are more")
+    if alone.overwritten is not None:
+        raise Undecided("samples are overwritten before they are collated (LV116): cure that first")
+    expected = Counter(alone.numbers)
     received = Counter(digest for note in delivered.notes for digest in note.digests)
-    n_alone, n_delivered = alone.n_samples, delivered.n_samples
+    n_alone, n_delivered = len(alone.numbers), delivered.n_samples
     if None in expected or received.keys() - expected.keys():
         case.complete_epoch(0)
         n_workers = case.setup.num_workers

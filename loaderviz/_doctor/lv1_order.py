@@ -150,7 +150,7 @@ def _mean_distinct(values: Any, window: int) -> float:
 
 def _is_shuffled(case: Case, path: str) -> bool:
     """Whether two epochs have different orders, or the dataset holds what is named so."""
-    orders = [_labels(epoch, path) for epoch in case.epochs if epoch.run == "plain"]
+    orders = [_labels(epoch, path) for epoch in case.epochs]
     n = min(map(len, orders))
     if len(orders) > 1 and orders[0][:n] != orders[1][:n]:
         return True

@@ -46,7 +46,7 @@ def costly_cause(case: Case, cause: str) -> CostlyCause | None:
         if lost_share < NEVER_WAITS or lost_s < LEAST_LOST_S:
             return None
     else:
-        n_batches = sum(len(epoch.notes) for epoch in case.epochs if epoch.run == "plain")
+        n_batches = sum(len(epoch.notes) for epoch in case.epochs)
         least_s = max(LEAST_RUN_S, LEAST_BATCH_S * n_batches)
         if lost_share < KEEPS_WAITING or lost_s < least_s:
             return None

@@ -129,7 +129,7 @@ def _helper_threads(case: Case) -> Seen | None:
     batches = case.recorded().batches
     if batches["process_cpu_s"].isna().all():
         raise Undecided("the recording does not hold the CPU time of all threads")
-    helped = helping_threads(batches, allowed, handing_over_s=_handing_over_s(case))
+    helped = helping_threads(batches, allowed, handing_over_s=handing_over_s(case))
     if helped is None or workers * FEWEST_THREADS <= allowed:
         return None
     thread_s, process_s = helped
@@ -149,7 +149,7 @@ def one_thread(worker_id):  # as worker_init_fn: in those libraries that samples
     )
 
 
-def _handing_over_s(case: Case) -> float:
+def handing_over_s(case: Case) -> float:
     """CPU time a batch that the workers' queues take to pickle and send; 0 where nobody looked."""
     spent_s, n_batches = 0.0, 0
     for epoch in case.epochs:

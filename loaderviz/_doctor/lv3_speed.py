@@ -16,6 +16,7 @@ from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.lv3_causes import costly_cause
+from loaderviz._doctor.lv3_cpus import handing_over_s
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.text import count, duration, percent
 from loaderviz.why.attribution import AT_ONCE_S, USUAL_HANDOVER_S
@@ -43,7 +44,6 @@ def _require_batches(epoch: Epoch, least: int = LEAST_BATCHES) -> Epoch:
 def _no_workers(case: Case) -> Seen | None:
     if case.setup.num_workers:
         return None
-    epoch = _require_batches(case.epoch(), 4)
     pace_s = min(_require_batches(case.epoch(number), 4).pace_s for number in (0, 1))
     evidence: tuple[str, ...] = (
         f"making a batch takes {duration(pace_s)} in the main process, and each training step "
@@ -59,8 +59,7 @@ def _no_workers(case: Case) -> Seen | None:
     contents = case.observed(Contents)
     if contents is not None and contents.unpickle_s > UNPICKLING_SHARE * pace_s:
         return None  # a worker would only move the cost
-    last, first = epoch.notes[-1], epoch.notes[0]
-    busy = (last.cpu_s - first.cpu_s) / max(last.at_s - first.at_s, 1e-9)
+    busy = _busy(case)
     allowed = case.cpus_allowed
     keep_busy = math.floor(allowed / busy) if busy > 0 else MOST_WORKERS
     workers = max(1, min(keep_busy, MOST_WORKERS))
@@ -75,27 +74,37 @@ DataLoader(dataset, num_workers={workers}, persistent_workers=True)
     )
 
 
+def _busy(case: Case) -> float:
+    """How many CPUs the making of batches keeps busy, in the main process.
+
+    A recording does not hold the CPU time of child processes that the main process has waited for.
+    """
+    if case.recording is None:
+        epoch = case.epoch()
+        cpu_s = epoch.notes[-1].cpu_s - epoch.notes[0].cpu_s
+        return cpu_s / max(epoch.delivered_s[-1] - epoch.delivered_s[0], 1e-9)
+    batches = case.recorded().batches
+    made_s = batches["ready_s"] - batches["started_s"]
+    return float(batches["cpu_s"].sum() / max(made_s.sum(), 1e-9))
+
+
 @check("LV302", recorded=True)
 def _slower_than_none(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers:
         return None
-    with_s = min(_require_batches(case.epoch(number)).pace_s for number in (0, 1))
+    epochs = [_require_batches(case.epoch(number)) for number in (0, 1)]
+    with_s = min(epoch.pace_s for epoch in epochs)
     recorded = case.recorded().batches
     made_s = float((recorded["ready_s"] - recorded["started_s"]).median())
-    without_s = made_s
-    if case.recording is None:
-        without_s = _require_batches(case.epoch_without_workers()).pace_s
-    if not with_s >= MUCH_SLOWER * max(without_s, made_s / setup.num_workers):
-        return None  # not slower, or because making a batch takes longer in a worker
-    if case.recording is not None and list(case.causes["cause"][:1]) != ["handover"]:
+    made_s -= median(note.digest_s for epoch in epochs for note in epoch.notes)
+    if not with_s >= MUCH_SLOWER * made_s:
+        return None
+    if list(case.causes["cause"][:1]) != ["handover"]:
         return None  # it waits for something else, such as the sampler
     return seen(
         f"the loop waits {duration(with_s)} per batch for {setup.num_workers} workers, and making "
-        f"one takes {duration(without_s)}: without workers the loop would not wait longer"
-        if case.recording is not None
-        else f"once started, {setup.num_workers} workers deliver a batch every {duration(with_s)}, "
-        f"and the main process alone delivers one every {duration(without_s)}",
+        f"one takes {duration(made_s)}: without workers the loop would not wait longer",
         "making a batch costs less than moving it from one process to another",
         fix="""
 DataLoader(dataset, num_workers=0)
@@ -208,7 +217,9 @@ class {contents.cannot_pin}:
         return None
     if contents.n_others < MANY_OBJECTS:
         return _many_tensors(case, contents.n_tensors)
-    unpickle_s, cpu_s = contents.unpickle_s, _cpu_of_a_batch_s(epoch)
+    made = case.recorded().batches
+    unpickle_s = contents.unpickle_s
+    cpu_s = float((made["cpu_s"] + made["children_cpu_s"].fillna(0)).mean()) + handing_over_s(case)
     make_s = cpu_s / setup.num_workers  # at best
     between_s = median(np.diff(epoch.delivered_s).tolist())
     if not unpickle_s >= max(UNPICKLING_CPU_SHARE * make_s, LEAST_SHARE * between_s):
@@ -250,12 +261,3 @@ def collate(samples):  # as collate_fn: one tensor of all boxes, and how many ar
     return torch.cat(boxes), torch.tensor([len(each) for each in boxes])
 """,
     )
-
-
-def _cpu_of_a_batch_s(epoch: Epoch) -> float:
-    """CPU seconds of a worker for each of its batches but the first."""
-    first = {note.pid: note.cpu_s for note in reversed(epoch.notes)}
-    last = {note.pid: note.cpu_s for note in epoch.notes}
-    n_batches = len(epoch.notes) - len(first)
-    cpu_s = sum(last[pid] - first[pid] for pid in first)
-    return cpu_s / n_batches if n_batches else math.nan

@@ -154,8 +154,7 @@ for batch in loader:  # with pin_memory=True; the main process moves the batch
         return seen(trouble.text, "workers are forked", fix=fix)
     if case.troubles:
         case.epoch()
-    of_workers = (note for epoch in case.epochs for note in epoch.notes if note.worker >= 0)
-    if setup.forks and any(note.cuda for note in of_workers):
+    if setup.forks and any(note.cuda for epoch in case.epochs for note in epoch.notes):
         return seen("a worker uses CUDA, with a context of its own", fix=fix)
     return None
 

@@ -59,9 +59,7 @@ def with_other_ranks(case: Case) -> Case:
 
 
 def _message(case: Case) -> dict[str, Any]:
-    epoch = next(
-        (epoch for epoch in case.epochs if epoch.run == "plain" and not epoch.number), None
-    )
+    epoch = next((epoch for epoch in case.epochs if not epoch.number), None)
     if epoch is None or not epoch.notes:
         return {"trouble": case.troubles[0].text if case.troubles else "no batch"}
     first_note = epoch.notes[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -30,18 +31,12 @@ from loaderviz.errors import error_text
 from loaderviz.loaders.copy_loader import let_go_of_iterator
 from loaderviz.loaders.held_objects import attributes
 
+PLAIN = "plain"  # the loader as it is: of its run, and the folder of its recording
 MOST_BATCHES = 500  # of an epoch that are looked at
 MOST_SAMPLES = 100_000
 LATE_S = 0.5  # a run is broken off so long after its time is up
 
 Send = Callable[[Any], None]
-
-
-@dataclass(frozen=True)
-class RunBegun:
-    """A run begins."""
-
-    run: str  # see ``Epoch.run``, the name of a look, or "resume"
 
 
 @dataclass(frozen=True)
@@ -53,15 +48,18 @@ class EpochSet:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch of one run, as far as it came. Times are seconds of the doctor's own loop."""
+    """One epoch, as far as it came. Times are seconds of the doctor's own loop."""
 
-    run: str  # "plain": the loader as it is; "alone": without workers
     number: int
     notes: tuple[batch_probe.Note, ...]  # in order of delivery
     complete: bool
-    first_s: float  # from iter() to the first batch
     delivered_s: tuple[float, ...]  # since iter()
     steps_s: float = 0.0  # what a recorded loop did with all batches but the last
+
+    @property
+    def first_s(self) -> float:
+        """From iter() to the first batch."""
+        return self.delivered_s[0] if self.delivered_s else math.nan
 
     @property
     def n_samples(self) -> int:
@@ -88,19 +86,18 @@ class Epoch:
         """Seconds per batch after the first one, without the time the doctor took for digests."""
         delivered_s = self.delivered_s
         if len(delivered_s) < 2:
-            return float("nan")
-        n_processes = len({note.pid for note in self.notes})
+            return math.nan
+        n_processes = len(self.notes_by_worker())
         digest_s = sum(note.digest_s for note in self.notes[1:]) / n_processes
         loading_s = delivered_s[-1] - delivered_s[0] - digest_s - self.steps_s
         return max(loading_s, 1e-9) / (len(delivered_s) - 1)
 
 
 def iterate(
-    run: str,
     loader: DataLoader[Any],
     setup: Setup,
     n_epochs: int,
-    recorded_in: Path | None,
+    recorded_in: Path,
     until: float,
     send: Send,
     *,
@@ -111,15 +108,14 @@ def iterate(
     ``recorded_in`` is the folder of a recording that is under way.
     """
     already_running = child_processes()
-    send(RunBegun(run))
-    progress = _EpochProgress(run, 0)
+    first_s = 0.0
     for number in range(n_epochs):
-        if number and time.monotonic() + progress.first_s > until:
+        if number and time.monotonic() + first_s > until:
             return True  # no time for another
-        if copied and run == "plain" and set_epoch(setup.dataset, number):
+        if copied and set_epoch(setup.dataset, number):
             send(EpochSet(epoch_of(setup.dataset)))
         epoch_until = time.monotonic() + (until - time.monotonic()) / (n_epochs - number)
-        progress = _EpochProgress(run, number)
+        progress = _EpochProgress(number)
         failure: Exception | None = None
         try:
             with alarm(until + LATE_S) if copied else contextlib.nullcontext():
@@ -136,15 +132,16 @@ def iterate(
             end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
             return False
         send(progress.epoch(complete=progress.ended))
-        if number == 0 and run == "plain" and progress.first_batch is not None:
+        first_s = progress.delivered_s[0] if progress.delivered_s else 0.0
+        if number == 0 and progress.first_batch is not None:
             send(contents_of(progress.first_batch[0]))
             progress.first_batch = None
     return True
 
 
-def _trouble(progress: _EpochProgress, error: Exception, recording: Path | None) -> Trouble:
-    trouble = Trouble(progress.run, progress.number, kind_of(error), error_text(error))
-    if trouble.kind != "stuck" or recording is None:
+def _trouble(progress: _EpochProgress, error: Exception, recording: Path) -> Trouble:
+    trouble = Trouble(PLAIN, progress.number, kind_of(error), error_text(error))
+    if trouble.kind != "stuck":
         return trouble
     stacks = stacks_of_workers(recording)
     return replace(trouble, wait_channels=wait_channels(), stacks=stacks)
@@ -167,8 +164,8 @@ def _iterators_end() -> Iterator[None]:
 class _EpochProgress:
     """What has been delivered while an epoch is iterated."""
 
-    def __init__(self, run: str, number: int) -> None:
-        self.run, self.number = run, number
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.notes: list[batch_probe.Note] = []
         self.delivered_s: list[float] = []
         self.first_batch: Any = None
@@ -195,13 +192,8 @@ class _EpochProgress:
                 return
         self.ended = True
 
-    @property
-    def first_s(self) -> float:
-        return self.delivered_s[0] if self.delivered_s else float("nan")
-
     def epoch(self, *, complete: bool) -> Epoch:
-        notes, delivered_s = tuple(self.notes), tuple(self.delivered_s)
-        return Epoch(self.run, self.number, notes, complete, self.first_s, delivered_s)
+        return Epoch(self.number, tuple(self.notes), complete, tuple(self.delivered_s))
 
 
 def set_epoch(dataset: Any, number: int) -> bool:

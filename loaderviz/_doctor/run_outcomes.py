@@ -31,7 +31,7 @@ class OwnFault(Exception):  # noqa: N818
 class Trouble:
     """Why a run ended early."""
 
-    run: str  # see ``Epoch.run``
+    run: str  # PLAIN, or what came later
     epoch: int
     kind: str  # "length": of the dataset, is broken; else see ``kind_of``
     text: str

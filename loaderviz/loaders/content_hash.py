@@ -169,6 +169,13 @@ def _feed(update: Callable[[Any], None], value: Any, other: Other) -> None:
         _feed_tensor(update, value)
     elif isinstance(value, _ARRAYS):
         _feed_array(update, value, other)
+    elif isinstance(value, _SEQUENCES):
+        update(f"{kind.__name__} {len(value)}:".encode())
+        if len(value) >= MIN_FOR_INT_ARRAY and (integers := _int_array(value)) is not None:
+            update(integers)  # so a list of tokens takes a hundredth of the time
+            return
+        for item in value:
+            _feed(update, item, other)
     elif isinstance(value, _WHOLE):
         update(f"{kind.__name__}:{value!r};".encode("utf-8", "surrogatepass"))
     elif isinstance(value, str):
@@ -179,13 +186,6 @@ def _feed(update: Callable[[Any], None], value: Any, other: Other) -> None:
         view = memoryview(value)
         update(b"bytes %d:" % view.nbytes)
         update(view if view.contiguous else view.tobytes())
-    elif isinstance(value, _SEQUENCES):
-        update(f"{kind.__name__} {len(value)}:".encode())
-        if len(value) >= MIN_FOR_INT_ARRAY and (integers := _int_array(value)) is not None:
-            update(integers)  # so a list of tokens takes a hundredth of the time
-            return
-        for item in value:
-            _feed(update, item, other)
     elif isinstance(value, Mapping):
         update(f"{kind.__name__} {len(value)}:".encode())
         for name, item in value.items():
@@ -245,7 +245,7 @@ def _int_array(items: Any) -> array[int] | None:
 
 def _feed_tensor(update: Callable[[Any], None], tensor: torch.Tensor) -> None:
     plain = tensor.detach()
-    update(_tensor_head(tensor.dtype, tensor.shape))
+    update(_head("tensor", tensor.dtype, tensor.shape))
     try:
         array = plain.numpy()  # of most: what follows takes thrice as long
     except (TypeError, RuntimeError):  # on a GPU, sparse, conjugated, of a type that NumPy lacks
@@ -257,13 +257,13 @@ def _feed_tensor(update: Callable[[Any], None], tensor: torch.Tensor) -> None:
 
 
 @lru_cache(maxsize=256)
-def _tensor_head(dtype: torch.dtype, shape: torch.Size) -> bytes:
-    return f"tensor {dtype} {tuple(shape)}:".encode()
+def _head(kind: str, dtype: Any, shape: tuple[int, ...]) -> bytes:
+    return f"{kind} {dtype} {tuple(shape)}:".encode()
 
 
 def _feed_array(update: Callable[[Any], None], value: Any, other: Other) -> None:
     array = np.asarray(value)
-    update(f"array {array.dtype} {array.shape}:".encode())
+    update(_head("array", array.dtype, array.shape))
     if array.dtype.hasobject:
         for item in array.ravel().tolist():
             _feed(update, item, other)

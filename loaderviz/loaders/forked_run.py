@@ -181,9 +181,9 @@ class ChildProcess:
     def _kill(self, pid: int) -> None:
         """Ask it to end, then kill it with its process group and all its descendants."""
         descendants: list[psutil.Process] = []
-        with contextlib.suppress(psutil.Error):
-            descendants = psutil.Process(pid).children(recursive=True)
         if self.running:
+            with contextlib.suppress(psutil.Error):
+                descendants = psutil.Process(pid).children(recursive=True)
             self._process.terminate()
             self._process.join(TERMINATE_S)
         if hasattr(os, "killpg"):

@@ -159,7 +159,7 @@ def case(loader, exactly_once, said="", missing=(), twice=(), **options):
         case(
             two_workers(Shared(range(20)), collate_fn=streams.only_even),
             True,
-            "only_even returned fewer rows",
+            "only_even makes",
         ),
         case(
             alone(Counted(range(10), 5)),

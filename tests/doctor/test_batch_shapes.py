@@ -107,8 +107,8 @@ class Odd(UserDict):
 
 
 def test_of_a_batch_that_cannot_be_read_no_more_is_known():
-    batch, note = Probe(
-        lambda samples: Odd(x=1), None, batched=True, digest=False, labels=False, weigh=False
-    )(SAMPLES)
+    batch, note = Probe(lambda samples: Odd(x=1), None, batched=True, labels=False, weigh=False)(
+        SAMPLES
+    )
     assert type(batch) is Odd
     assert (note.fault, note.signature, note.padding) == ("", "", None)

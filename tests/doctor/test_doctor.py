@@ -124,7 +124,7 @@ class TestAVisit:
             assert patient.dataset.n_read == 0
 
     def test_where_cuda_is_in_use_here_is_not_told_of_workers(self, monkeypatch):
-        """The epoch without workers uses it, too, where the doctor runs it in this process."""
+        """What uses it here, such as the training, is no worker."""
         monkeypatch.setattr(examination, "may_fork", lambda num_workers: False)
         cuda = SimpleNamespace(is_initialized=lambda: get_worker_info() is None)
         monkeypatch.setattr(batch_probe, "torch", SimpleNamespace(cuda=cuda))

@@ -235,7 +235,7 @@ class TestAStateWithEveryBatch:
             Saving(64, 0), batch_size=4, num_workers=1, snapshot_every_n_steps=every
         )
         delivered_s = tuple(batch_s * i for i in range(9))
-        epoch = Epoch("plain", 0, (Note(),) * 9, True, first_s=0.0, delivered_s=delivered_s)
+        epoch = Epoch(0, (Note(),) * 9, True, delivered_s=delivered_s)
         observations = epoch, SavedState(state_s, 100)
         case = Case(Setup(patient), ran=True, observations=observations)
         assert (CHECKS["LV113"].judge(case) is not None) == dear

@@ -121,7 +121,7 @@ def test_sending_is_found_where_it_takes_long(sent, method, found, part):
     values |= {"started_s": [0.3, 0.6], **sent}
     trace = made(workers=2)
     trace = replace(trace, workers=trace.workers.assign(start_method=method, **values))
-    epoch = Epoch("plain", 0, (SimpleNamespace(),), True, first_s=4.0, delivered_s=(4.0,))
+    epoch = Epoch(0, (SimpleNamespace(),), True, delivered_s=(4.0,))
     setup = Setup(loader(Holding(), multiprocessing_context=method))
     observations = (epoch, part) if part else (epoch,)
     finding = CHECKS["LV315"].judge(Case(setup, True, observations=observations, trace=trace))

@@ -36,7 +36,7 @@ TO_RESUME = ("LV110", "LV111", "LV112")  # where that is asked for
 # seconds, and LV315 starts several; the others need far less.
 BUDGETS_S = {"LV403": 3.0, "LV502": 3.0, "LV315": 120.0}
 BUDGET_S = 60.0
-# Once it is cured workers deliver, but the epoch without any still hangs, for half of this.
+# Once it is cured workers deliver, but what is read in a copy of this process still hangs.
 CURED_BUDGETS_S = {"LV502": 30.0, "LV315": 120.0}
 LOOKS_AT_TIMES = 3  # at most
 
