@@ -1,4 +1,4 @@
-"""Every notebook as a reader has it: run, read to its end, and some saved, closed, opened again."""
+"""Every notebook as a reader has it: run, read to its end and back; some saved, closed, opened again."""
 
 from collections.abc import Callable, Iterator
 
@@ -93,9 +93,9 @@ def run_and_read(page: Page, name: str) -> None:
     assert reader.run_all(page) == []
     wrong: dict[str, list[str]] = {}
     figures: Figures = {}
-    look = looking(page, wrong, "light", figures)
-    n_seen = reader.scroll_through(page, lambda: (reader.answer(page), look())[1])
-    assert n_seen > 0
+    reader.scroll_through(page, lambda: reader.answer(page), up=True)
+    n = reader.scroll_through(page, looking(page, wrong, "light", figures))
+    assert n > 0
     assert wrong == {}
     cells = nbformat.read(NOTEBOOKS / name, as_version=4).cells
     if look_for_the_rest(page, cells, figures):
