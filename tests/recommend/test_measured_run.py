@@ -122,7 +122,7 @@ def test_a_batch_that_takes_longer_than_there_is_time_is_not_waited_for(workers)
 
 def test_short_epochs_are_run_again_with_the_start_apart():
     loader = DataLoader(SleepingDataset(16, 0.01), batch_size=4)
-    found = run(loader, S(2), read_s=0.04)
+    found = run(loader, S(2), read_s=0.04, seconds=2.0)
     assert found.n_batches >= 8
     assert found.n_batches % 4 == 0
     assert found.start_s > 0

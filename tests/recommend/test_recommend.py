@@ -126,10 +126,14 @@ class TestALoader:
         assert "batch_size" not in found.code
 
     def test_workers_are_kept_where_epochs_are_short_and_several(self):
+        def keeps_them(found: Any) -> bool:
+            return found.settings["persistent_workers"] or not found.settings["num_workers"]
+
         loader = DataLoader(SleepingDataset(24, 0.02), batch_size=4, num_workers=2)
-        once, often = (quick(loader, step_s=0.04, epochs=epochs) for epochs in (1, 50))
+        once = quick(loader, step_s=0.04, epochs=1)
+        often = in_time(loader, keeps_them, step_s=0.04, epochs=50)
         assert not once.settings["persistent_workers"]
-        assert often.settings["persistent_workers"] or not often.settings["num_workers"]
+        assert keeps_them(often)
         said = [note for note in often.notes if "persistent_workers=True" in note]
         assert bool(said) == often.settings["persistent_workers"]
         kept = DataLoader(
