@@ -1,4 +1,4 @@
-"""Every notebook as a reader has it: run, read to its end and back; some saved, closed, opened again."""
+"""Every notebook as a reader has it: run, read to its end and back; some also closed and reopened."""
 
 from collections.abc import Callable, Iterator
 
