@@ -1,4 +1,4 @@
-"""Every notebook as a reader has it: run, read to its end and back; some also closed and reopened."""
+"""Every notebook as a reader has it: run, read to its end and back; some saved and opened again."""
 
 from collections.abc import Callable, Iterator
 
