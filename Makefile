@@ -133,7 +133,7 @@ slow-notebooks: ## run a notebook with workers that are spawned, as on macOS, an
 	@$(MAKE) --no-print-directory notebooks START=spawn NOTEBOOKS='$(SPAWNED:%=notebooks/%.ipynb)'
 	@$(MAKE) --no-print-directory notebooks TWICE=1 NOTEBOOKS='$(AGAIN:%=notebooks/%.ipynb)'
 
-BROWSER := $(PYTEST) -n 2 --dist loadscope --no-loadscope-reorder tests/browser
+BROWSER := $(PYTEST) -n 3 --dist loadscope --no-loadscope-reorder tests/browser
 browser: $(TEST) ## some notebooks, a page and a report in a real JupyterLab and Chromium
 	$(BROWSER) -m 'not slow'
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz import LoaderVizError, shard, shard_init, sharding
-from streams import Items, Listed, Shared
+from streams import Items, Listed
 
 
 @pytest.fixture
@@ -147,7 +147,6 @@ def delivered(loader):
 @pytest.mark.slow
 def test_workers_that_are_spawned_share_out_as_others_do():
     options = {"batch_size": 3, "num_workers": 2, "multiprocessing_context": "spawn"}
-    assert delivered(DataLoader(Shared(list(range(11))), **options)) == list(range(11))
     loader = DataLoader(Items(list(range(11))), worker_init_fn=shard_init("items"), **options)
     assert delivered(loader) == list(range(11))
 

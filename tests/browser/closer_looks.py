@@ -38,6 +38,7 @@ def first_look(page: Page) -> None:
 
     _text_follows_the_theme(page)
     _figures_keep_their_height(page)
+    set_theme(page, "Light")
 
 
 def _point_at(page: Page, box: Locator) -> None:

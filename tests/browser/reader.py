@@ -12,6 +12,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 OPEN_MS = 90_000
 RUN_MS = 240_000
+PANEL = ".jp-NotebookPanel"
 CELLS = ".jp-Notebook .jp-Cell"
 FIGURES = ".jp-Notebook .js-plotly-plot"
 
@@ -26,7 +27,13 @@ RAN = f"() => !{PROMPTS}.some((each) => each.includes('*'))"
 
 
 def open_notebook(page: Page, name: str) -> None:
-    """Open the notebook by its address and wait until its kernel can run cells."""
+    """Open the notebook and wait until its kernel can run cells.
+
+    From the list of files where no other is open, and else by its address: JupyterLab starts anew.
+    """
+    if page.locator("#jp-main-statusbar").count() and not page.locator(PANEL).count():
+        _open_from_the_list(page, name)
+        return
     page.goto(f"/lab/tree/{name}?reset")  # and none that was open before
     wait_until_idle(page, OPEN_MS)
     news = page.get_by_text("Would you like to get notified about official Jupyter news?")
@@ -81,14 +88,24 @@ def _tells_that_it_is_written(answer: Response) -> bool:
 def close_and_reopen(page: Page, name: str) -> None:
     """By the tab's cross and the list of files; what is not saved is given up."""
     page.locator(".lm-DockPanel .jp-mod-current .lm-TabBar-tabCloseIcon").click()
-    panel = page.locator(".jp-NotebookPanel")
     dialog = page.locator(".jp-Dialog")
     page.wait_for_function(CLOSED_OR_ASKED)
     if dialog.count():
         dialog.get_by_role("button", name=re.compile("Discard|without saving")).click()
-    expect(panel).to_have_count(0)
+    expect(page.locator(PANEL)).to_have_count(0)
+    _open_from_the_list(page, name)
+
+
+def _open_from_the_list(page: Page, name: str) -> None:
     page.get_by_role("listitem", name=re.compile(f"^Name: {re.escape(name)}")).dblclick()
     wait_until_idle(page, OPEN_MS)
+
+
+def close_for_good(page: Page) -> None:
+    """The notebook and its kernel; what is not saved is given up."""
+    choose(page, "File", "Close and Shut Down Notebook…")
+    page.locator(".jp-Dialog").get_by_role("button", name="Ok").click()
+    expect(page.locator(PANEL)).to_have_count(0)
 
 
 def end_kernel(page: Page) -> None:

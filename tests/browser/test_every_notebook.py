@@ -1,14 +1,14 @@
-"""Every notebook as a reader has it: run, read to its end and back, saved, closed, opened again."""
+"""Every notebook as a reader has it: run, read to its end and back; some saved and opened again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import nbformat
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from browser import reader
 from browser.closer_looks import LOOKS
-from browser.conftest import NOTEBOOKS
+from browser.conftest import NOTEBOOKS, Lab, visit
 from browser.legible import faults
 from browser.promised_figures import Figures, broken_promises, in_view, look_for_the_rest
 
@@ -29,6 +29,26 @@ SOME = ("14_mixing_a_stream.ipynb", "04_duplicates_and_losses.ipynb", "00_first_
 CLOSED = ("17_lost_samples.ipynb", "03_workers_on_a_timeline.ipynb")
 
 
+@pytest.fixture(scope="module")
+def complaints() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def opened(profile: BrowserContext, lab: Lab, complaints: list[str]) -> Iterator[Page]:
+    with visit(profile, lab, complaints) as page:
+        yield page
+
+
+@pytest.fixture
+def page(opened: Page, complaints: list[str]) -> Iterator[Page]:
+    """That of a reader who goes from one notebook to the next."""
+    yield opened
+    heard = complaints[:]
+    complaints.clear()
+    assert heard == []
+
+
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if name in SOME else pytest.mark.slow) for name in NAMES],
@@ -38,6 +58,9 @@ def test_each_runs_and_shows_what_its_text_says(page: Page, name: str, complaint
     controls_respond(page)
     if name in CLOSED:
         close_in_the_dark_and_open_again(page, name, complaints)
+    before = [*complaints]
+    reader.close_for_good(page)
+    take_out_what_is_lost(complaints, before)
 
 
 def close_in_the_dark_and_open_again(page: Page, name: str, complaints: list[str]) -> None:

@@ -123,9 +123,12 @@ def test_the_figures_script_is_on_a_page_once():
     assert text.count("page.js") == 1
 
 
-@pytest.mark.slow
-def test_the_search_finds_every_section_where_it_is():
-    pages = {f"{path.stem}.html": page(path) for path in NOTEBOOKS}
+def test_the_search_finds_every_section_where_it_is(tmp_path, monkeypatch):
+    some = NOTEBOOKS[1:3]
+    for path in some:
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.setitem(BUILD["sections_of_all"].__globals__, "NOTEBOOKS", tmp_path)
+    pages = {f"{path.stem}.html": page(path) for path in some}
     rows = BUILD["sections_of_all"]()
     assert {row[0] for row in rows} == set(pages)
     assert [row for row in rows if f'id="{row[2]}"' not in pages[row[0]]] == []

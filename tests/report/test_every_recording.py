@@ -102,9 +102,10 @@ def test_every_recording_can_be_saved_and_opened_and_read_as_a_file(traces, tmp_
     for name, trace in traces.items():
         with unlike(name):
             trace.save(tmp_path / "run.parquet")
-            opened = lv.load(tmp_path / "run.parquet")
-            assert str(opened.summary()) == str(trace.summary())
-            assert_frame_equal(opened.summary().causes, trace.summary().causes)
+            opened = lv.load(tmp_path / "run.parquet").summary()
+            told = trace.summary()
+            assert str(opened) == str(told)
+            assert_frame_equal(opened.causes, told.causes)
             for reader in ON_DISK:
                 answer(lambda r=reader: CONSUMERS[r](tmp_path / "run.parquet"), always=False)
 
