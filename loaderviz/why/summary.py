@@ -63,9 +63,11 @@ class Summary:
     samples_per_s: float  # from each epoch's first batch to its last; of all ranks, side by side
     failed_batch: int | None = None  # the first one whose making raised an exception
     failed_rank: int | None = None  # and the rank that it is of
+    failed_loader: int | None = None
     failed_shapes: str | None = None  # and which of its samples' shapes differ, if that is why
     lost_batch: int | None = None  # the first one that the loop asked for and got an exception
     lost_rank: int | None = None
+    lost_loader: int | None = None
     n_ranks: int = 1
     slowest: Slowest | None = None  # where ranks differ
     unequal: tuple[Unequal, ...] = ()  # epochs whose number of batches differs between ranks
@@ -273,9 +275,11 @@ def summarize(trace: Trace) -> Summary:
         samples_per_s=total("samples_per_s"),
         failed_batch=first("failed", "batch"),
         failed_rank=first("failed", "rank"),
+        failed_loader=first("failed", "loader"),
         failed_shapes=first("failed", "shapes"),
         lost_batch=first("lost", "batch"),
         lost_rank=first("lost", "rank"),
+        lost_loader=first("lost", "loader"),
         n_ranks=max(1, len(ranks)),
         slowest=part("the slowest rank", lambda: slowest(ranks) if seen else None, None, failed),
         unequal=part("unequal epochs", lambda: tuple(unequal(trace)), (), failed),

@@ -49,18 +49,23 @@ def verdict_of(summary: Summary) -> str:
 
 def _what_went_wrong(summary: Summary) -> str:
     """Why no pace is worth a word; empty where nothing went wrong."""
-    several = summary.n_ranks > 1
     if summary.failed_batch is not None:
-        of = f" of rank {summary.failed_rank}" if several else ""
+        of = _whose(summary, summary.failed_rank, summary.failed_loader)
         shapes = summary.failed_shapes is not None
         why = "its samples have different shapes" if shapes else "making it raised an exception"
         return f"Batch {summary.failed_batch}{of} failed: {why}"
     if summary.unequal and not summary.complete and summary.n_batches:
         return str(summary.unequal[0])
     if summary.lost_batch is not None:
-        of = f" of rank {summary.lost_rank}" if several else ""
+        of = _whose(summary, summary.lost_rank, summary.lost_loader)
         return f"Batch {summary.lost_batch}{of} never came: the loop got an exception in its place"
     return "" if summary.n_batches else "No batch was delivered"
+
+
+def _whose(summary: Summary, rank: int | None, loader: int | None) -> str:
+    """Which loader's and rank's a batch is, where there are several."""
+    of = f" of {summary.name_of(loader)}" if len(summary.loaders) > 1 and loader is not None else ""
+    return of + (f" of rank {rank}" if summary.n_ranks > 1 else "")
 
 
 def _read_ahead(summary: Summary) -> str:
