@@ -137,6 +137,6 @@ def test_a_collate_fn_that_makes_the_batch_is_helped_by_workers():
         for _ in loader:
             time.sleep(0.002)
     summary = recording.trace.summary()
-    assert summary.causes["cause"][0] == "collate"
-    assert "collate_fn makes the batch" in summary.causes["cure"][0]
+    causes = summary.causes.set_index("cause")  # beside other work the CPUs may come first
+    assert "collate_fn makes the batch" in causes.loc["collate", "cure"]
     assert summary.loaders[0].name == "Sampling (160 samples)"
