@@ -1,4 +1,4 @@
-"""Looks at which line this process runs, while it reads samples: a timer's signal, and a handler.
+"""Looks at which line this process runs, while it reads samples: timers' signal, and a handler.
 
 A Python handler runs between two instructions of the main thread, where an instruction that calls
 has just returned (``line_log.py`` finds which took the time). A look weighs as many stretches as
@@ -6,8 +6,10 @@ were due until then, so that a long call in C counts in full. A thread
 that looks would be given the GIL where the code lets go of it, and see little else; Python 3.12's
 ``sys.monitoring`` tells of each line that is run, at several times the price, and not in 3.11.
 
-The timer is POSIX's own (timer_create(2)) and signals this thread alone, so that ``signal.alarm``
-and ``setitimer`` stay the program's. The signal is SIGWINCH: one that came too late, or in a child,
+One timer goes by the clock and one by the CPU time of the thread: how much of a line's time it was
+on a CPU is not told by the clock, where lines take turns more quickly than looks. They are POSIX's
+own (timer_create(2)) and signal this thread alone, so that ``signal.alarm`` and ``setitimer`` stay
+the program's. The signal is SIGWINCH: one that came too late, or in a child,
 does nothing where nobody handles it (signal(7)). What is in C and gives up when a signal comes
 (EINTR) may notice: Python's own goes on (PEP 475), and so do calls that the kernel begins again.
 """
@@ -32,7 +34,7 @@ EVERY_NS: Final = 5_000_000  # of the time in which it looks
 MOST_LOOKS: Final = 1 << 15  # after so many, half as often
 MOST_FRAMES: Final = 128  # of a stack, from the innermost out
 GOLDEN: Final = 0.6180339887498949  # its multiples spread evenly over a stretch
-MONOTONIC, THREAD = 1, 4  # CLOCK_MONOTONIC, SIGEV_THREAD_ID of Linux
+MONOTONIC, CPU_TIME, THREAD = 1, 3, 4  # CLOCK_*, CLOCK_THREAD_CPUTIME_ID, SIGEV_THREAD_ID of Linux
 OTHER_SYSTEM: Final = "only Linux has a timer for one thread"
 USED: Final = "the program, or another recording, handles SIGWINCH"
 NOT_MAIN: Final = "samples are read in another thread than the main one"
@@ -47,8 +49,8 @@ class Look(NamedTuple):
     """What one look saw; times in ns."""
 
     at_ns: int
-    weight_ns: int
-    cpu_ns: int  # the part of that in which the thread had a CPU
+    weight_ns: int  # by the clock; 0 of a look by CPU time alone
+    cpu_ns: int  # by CPU time
     frames: Frames
 
 
@@ -66,6 +68,59 @@ class _TimerSpec(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_long) for name in ("every_s", "every_ns", "s", "ns"))
 
 
+class _Stretches:
+    """When to look by one clock: once in each stretch of the time in which it looks.
+
+    Somewhere else in each: no matter how long samples take, and how late a look comes.
+    """
+
+    def __init__(self) -> None:
+        self.own_ns = 0  # in which it has looked
+        self._every_ns, self._base_ns, self._nth = EVERY_NS, 0, 0
+        self._due_ns = self._every_ns // 2
+
+    @property
+    def wait_ns(self) -> int:
+        """How long until the next look."""
+        return max(self._due_ns - self.own_ns, 1)
+
+    def count_due(self) -> int:
+        """The stretches whose look was due until now, in ns; and when the next one is."""
+        weight_ns = 0
+        while self._due_ns <= self.own_ns:
+            weight_ns += self._every_ns
+            self._nth += 1
+            if self._nth == MOST_LOOKS:
+                self._base_ns += self._nth * self._every_ns
+                self._every_ns, self._nth = 2 * self._every_ns, 0
+            place = self._nth + GOLDEN * self._nth % 1.0
+            self._due_ns = self._base_ns + int(self._every_ns * place)
+        return weight_ns
+
+
+class _Timer:
+    """One that signals this thread once, some time after it is set; raises OSError."""
+
+    def __init__(self, library: Any, clock: int) -> None:
+        event = _SigEvent(0, SIGNAL, THREAD, threading.get_native_id())
+        timer, self._spec = ctypes.c_void_p(), _TimerSpec()
+        if library.timer_create(clock, ctypes.byref(event), ctypes.byref(timer)):
+            raise OSError("the system gives no timer")
+        self._arguments = timer, 0, ctypes.byref(self._spec), None
+        self._left = timer, ctypes.byref(self._spec)
+        self._set_time, self._get_time = library.timer_settime, library.timer_gettime
+
+    def set(self, wait_ns: int) -> None:
+        """Signal after so long; 0: not at all."""
+        self._spec.s, self._spec.ns = divmod(wait_ns, 1_000_000_000)
+        self._set_time(*self._arguments)
+
+    def is_over(self) -> bool:
+        """Whether it has signalled, or was not set."""
+        self._get_time(*self._left)
+        return not (self._spec.s or self._spec.ns)
+
+
 def root(function: Function) -> Function:
     """A function of the recorder that calls what is looked at."""
     _roots.add(id(function.__code__))
@@ -78,23 +133,16 @@ def current() -> LineLooks | None:
 
 
 class LineLooks:
-    """The timer of this process. It looks between ``resume`` and ``pause``, and at nothing else."""
+    """The timers of this process. It looks between ``resume`` and ``pause``, at nothing else."""
 
-    def __init__(self, timer: ctypes.c_void_p, library: Any) -> None:
-        set_time: Callable[..., int] = library.timer_settime
+    def __init__(self, library: Any) -> None:
         self._set_action, self._action_before = library.sigaction, ctypes.create_string_buffer(512)
         self._set_action(SIGNAL, None, self._action_before)
-        self._set_time, self._pid, self._thread = set_time, os.getpid(), threading.get_ident()
-        self._spec = _TimerSpec()
-        self._arguments = timer, 0, ctypes.byref(self._spec), None
+        self._pid, self._thread = os.getpid(), threading.get_ident()
+        self._timer, self._cpu_timer = _Timer(library, MONOTONIC), _Timer(library, CPU_TIME)
         self._looks: list[Look] = []
-        # It looks once in each stretch of its own time, somewhere else in each: no matter how long
-        # samples take, and how late a look comes.
         self._since_ns = self._since_cpu_ns = 0  # by the clocks, when it began; 0: it does not look
-        self._own_ns = self._own_cpu_ns = 0  # in which it has looked until then
-        self._last = 0, 0  # both, at the last look
-        self._every_ns, self._base_ns, self._nth = EVERY_NS, 0, 0
-        self._due_ns = self._every_ns // 2
+        self._time, self._cpu_time = _Stretches(), _Stretches()
 
     @classmethod
     def start(cls) -> LineLooks | str:
@@ -108,12 +156,7 @@ class LineLooks:
             if not _is_free():
                 return USED
             library = ctypes.PyDLL(None)  # a call keeps the GIL: it takes a microsecond
-            event = _SigEvent(0, SIGNAL, THREAD, threading.get_native_id())
-            timer = ctypes.c_void_p()
-            failed = library.timer_create(MONOTONIC, ctypes.byref(event), ctypes.byref(timer))
-            if failed:
-                return "the system gives no timer"
-            _current = cls(timer, library)
+            _current = cls(library)
             signal.signal(SIGNAL, _handle)
             signal.siginterrupt(SIGNAL, False)
         except own_errors(AttributeError, OSError, ValueError) as error:
@@ -138,21 +181,23 @@ class LineLooks:
         if _current is self and threading.get_ident() == self._thread:
             self._since_cpu_ns = thread_time_ns()
             self._since_ns = now()
-            self._set_timer(max(self._due_ns - self._own_ns, 1))
+            self._cpu_timer.set(self._cpu_time.wait_ns)
+            self._timer.set(self._time.wait_ns)
 
     def pause(self) -> list[Look]:
         """Look no more until ``resume``; returns what was seen since it was last paused."""
         since_ns, self._since_ns = self._since_ns, 0
         looks, self._looks = self._looks, []
         if since_ns:
-            self._set_timer(0)
-            self._own_ns += now() - since_ns
-            self._own_cpu_ns += thread_time_ns() - self._since_cpu_ns
-            self._count_due()  # what has come too late is nobody's
+            self._timer.set(0)
+            self._cpu_timer.set(0)
+            self._time.own_ns += now() - since_ns
+            self._cpu_time.own_ns += thread_time_ns() - self._since_cpu_ns
+            self._time.count_due()  # what has come too late is nobody's
         return looks
 
     def look(self, frame: FrameType | None) -> None:
-        """Note what is being run, and set the timer again."""
+        """Note what is being run, and set the timers again."""
         if not self._since_ns:  # the signal came late
             return
         at_ns, cpu_ns = now(), thread_time_ns()
@@ -163,33 +208,18 @@ class LineLooks:
                 break
             frames.append((code, frame.f_lasti))
             frame = frame.f_back
-        self._own_ns += at_ns - self._since_ns
-        self._own_cpu_ns += cpu_ns - self._since_cpu_ns
-        weight_ns = self._count_due()
-        if weight_ns:
-            (last_ns, last_cpu_ns), self._last = self._last, (self._own_ns, self._own_cpu_ns)
-            computed = (self._own_cpu_ns - last_cpu_ns) / max(self._own_ns - last_ns, 1)
-            spent_ns = int(weight_ns * min(max(computed, 0.0), 1.0))
+        self._time.own_ns += at_ns - self._since_ns
+        self._cpu_time.own_ns += cpu_ns - self._since_cpu_ns
+        weight_ns = self._time.count_due()
+        # By CPU time it is due where the kernel has seen it run: at a tick, and so a little late.
+        is_by_cpu = self._cpu_timer.is_over()
+        spent_ns = self._cpu_time.count_due() if is_by_cpu else 0
+        if weight_ns or spent_ns:
             self._looks.append(Look(at_ns, weight_ns, spent_ns, frames))
         self._since_cpu_ns, self._since_ns = cpu_ns, now()  # the look itself is nobody's
-        self._set_timer(max(self._due_ns - self._own_ns, 1))
-
-    def _count_due(self) -> int:
-        """The stretches whose look was due until now, in ns; and when the next one is."""
-        weight_ns = 0
-        while self._due_ns <= self._own_ns:
-            weight_ns += self._every_ns
-            self._nth += 1
-            if self._nth == MOST_LOOKS:
-                self._base_ns += self._nth * self._every_ns
-                self._every_ns, self._nth = 2 * self._every_ns, 0
-            place = self._nth + GOLDEN * self._nth % 1.0
-            self._due_ns = self._base_ns + int(self._every_ns * place)
-        return weight_ns
-
-    def _set_timer(self, wait_ns: int) -> None:
-        self._spec.s, self._spec.ns = divmod(wait_ns, 1_000_000_000)
-        self._set_time(*self._arguments)
+        if is_by_cpu:
+            self._cpu_timer.set(self._cpu_time.wait_ns)
+        self._timer.set(self._time.wait_ns)
 
 
 def _handle(_signal: int, frame: FrameType | None) -> None:

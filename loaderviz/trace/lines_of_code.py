@@ -108,7 +108,8 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
     found = [
         {
             **{name: getattr(frame, name) for name in ("file", "line", "function", "source")},
-            **{name: numbers[name] for name in ("seconds", "total_s", "cpu_s", "waited_s")},
+            **{name: numbers[name] for name in ("seconds", "total_s", "waited_s")},
+            "cpu_s": min(numbers["cpu_s"], numbers["seconds"]),  # which has looks of its own
             "share": numbers["seconds"] / (whole_s or 1.0),
             "total_share": numbers["total_s"] / (whole_s or 1.0),
             "looks": int(numbers["looks"]),

@@ -223,12 +223,12 @@ class Trace:
         Columns: ``file`` (from the project's folder), ``line``, ``function``, ``source``;
         ``seconds`` and ``share`` (of all that was looked at, 0 to 1) in which it was the innermost
         such line; ``total_s`` and ``total_share``, with the user's own functions that it calls;
-        ``cpu_s``, the CPU time of that thread in ``seconds``, where what is left is waiting;
+        ``cpu_s``, the CPU time of that thread in ``seconds``, where what is left is waiting (looked
+        for by that time, so it is about right where it is a tenth of a second or more);
         ``waited_s``, how much of ``seconds`` the loop waited for; ``looks`` that found it, and the
         ``phase`` that has most of them: ``read``, ``collate``, ``init`` (of a worker: its
         ``worker_init_fn``, and the iterator of its stream), or ``sampler``. Arithmetic, such as
-        ``a @ b``, and a call into C on a later line can share their time half and half; ``cpu_s``
-        mixes what took turns within a hundredth of a second.
+        ``a @ b``, and a call into C on a later line can share their time half and half.
 
         Args:
             user: False for a row for each innermost line, whoever's it is.

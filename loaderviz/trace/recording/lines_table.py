@@ -64,7 +64,7 @@ class LinesRead:
                     _, phase, stack, _, weight_ns, cpu_ns = look
                     s = max(weight_ns, 0) / 1e9
                     key = loader, worker, phase % len(PHASES), stacks.get(stack, ())
-                    total[key] += (1, s, max(cpu_ns, 0) / 1e9, s * is_waited)
+                    total[key] += (weight_ns > 0, s, max(cpu_ns, 0) / 1e9, s * is_waited)
                     moments[key] += when.tolist()
         found = ((key, sums.tolist()) for key, sums in total.items())
         return [
