@@ -133,7 +133,10 @@ def _limits_of_trace(trace: Trace, kind: str) -> tuple[str, ...]:
     if n_unseen:
         sentences.append(f"{n_unseen:,} batches were not seen in their worker.")
     if samples_left_out:
-        sentences.append(f"{samples_left_out:,} samples past the limit are not in the trace.")
+        sentences.append(
+            f"{samples_left_out:,} samples past the limit are not in the trace, so that none is "
+            "called missing."
+        )
     if batches_left_out:
         sentences.append(
             f"{batches_left_out:,} batches are not in the trace, so that no sample of theirs is "

@@ -316,7 +316,7 @@ def audit_trace(
             remarks = (behind.remark, *remarks)
             if not behind.together:
                 evidence = replace(evidence, which_samples=" of a single rank in the trace")
-        if left_out(trace.meta)[1]:  # batches: what does not come here may have come before
+        if any(left_out(trace.meta)):  # what is not here may have come all the same
             expected = replace(expected, n_judged=0)
         delivered = replace(delivered, number=numbers)
         shared = shared_with_other_loaders(trace.meta, loader, delivered, keys)

@@ -161,6 +161,8 @@ def _verdict_on_keys(tables: Tables, evidence: Evidence) -> str:
 def _epoch_sentence(tables: Tables, evidence: Evidence, row: dict[str, Any]) -> str:
     """The verdict on one epoch, from its row of the table."""
     n = evidence.n_known
+    if row["delivered"] == 0 and evidence.which_samples and not n:
+        return f"its samples are not{evidence.which_samples}"
     if row["delivered"] == 0:
         return (
             f"nothing came: all {count(n, 'sample')} are missing"

@@ -538,3 +538,15 @@ def test_what_the_dataset_raises_comes_through_as_it_is():
     with pytest.raises(LookupError, match="lost") as caught:
         audit(loader)
     assert not isinstance(caught.value, LoaderVizError)
+
+
+def test_what_a_recording_left_out_is_not_called_missing():
+    loader = DataLoader(range(100), batch_size=10, shuffle=True)
+    with record(loader, max_spans=30) as recording:
+        for _ in range(3):
+            list(loader)
+    found = audit(recording.trace)
+    assert found.exactly_once is None
+    assert found.missing.empty
+    assert "missing" not in found.verdict
+    assert any("so that none is called missing" in note for note in found.notes)

@@ -22,7 +22,7 @@ assert "32 s in all" in printed
 # %% after 0e1f6a23: three batches of the evaluation came, and the exit code is the script's
 assert code == 1
 assert died.summary().n_batches == 20 + 3
-assert "Batch 3 failed" in died.summary().verdict
+assert "Batch 3 of HeldOut" in died.summary().verdict
 
 # %% after 0e1f6a27: worker 1 reads number 21, and five batches came
 assert code == 1
