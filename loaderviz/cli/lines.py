@@ -15,7 +15,6 @@ from loaderviz.trace.lines_of_code import HOW_TO_RECORD, recorded
 from loaderviz.why.causes.costly_lines import costly_lines, known_cost, place_of, saves_words
 
 BAR = 16  # characters
-SHORT = "Not on a CPU: lines that took turns within a hundredth of a second share it."
 SAVES = "Saved: of an epoch, or of the run, replayed with the line half as long."
 UNKNOWN = "Unknown where the CPUs are full, and beside reading and collating: only a run tells."
 
@@ -27,7 +26,6 @@ def lines(trace_path: TracePath, as_json: AsJson = False) -> None:
     Each is a line of your own, with the calls of other packages that it makes:
     how long it took, its share, what is saved if it takes half as long, where
     it is, and how much of it was no work of a CPU, where that is most of it.
-    Lines that took turns within a hundredth of a second share that part.
     """
     summary = load(trace_path).summary()
     assert summary.trace is not None
@@ -46,8 +44,6 @@ def lines(trace_path: TracePath, as_json: AsJson = False) -> None:
     typer.echo(SAVES if rows else "No look found a line: too little was read.")
     if any(math.isnan(row["half_saves"]) for row in rows):
         typer.echo(UNKNOWN)
-    if any(_off_cpu(row) > 0.5 for row in rows):
-        typer.echo(SHORT)
     for why in meta["lines"]["not_seen"]:
         typer.echo(printable(f"Not looked at: {why}."))
 
