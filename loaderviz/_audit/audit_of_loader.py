@@ -302,6 +302,7 @@ def audit_trace(
         n_workers=trace.workers["worker"].nunique(),
         which_samples=" in the trace",
         left_early=bool(trace.batches["delivered_s"].isna().any()),
+        is_part=any(left_out(trace.meta)),
         remarks=remarks,
     )
     if kind == "map":
@@ -316,7 +317,7 @@ def audit_trace(
             remarks = (behind.remark, *remarks)
             if not behind.together:
                 evidence = replace(evidence, which_samples=" of a single rank in the trace")
-        if any(left_out(trace.meta)):  # what is not here may have come all the same
+        if evidence.is_part:  # what is not here may have come all the same
             expected = replace(expected, n_judged=0)
         delivered = replace(delivered, number=numbers)
         shared = shared_with_other_loaders(trace.meta, loader, delivered, keys)

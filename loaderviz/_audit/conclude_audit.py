@@ -37,6 +37,8 @@ class Evidence:
         sampler: the name of its class; empty where there is none.
         shuffles: whether the sampler does.
         left_early: whether workers were sent for batches that the loop did not take.
+        is_part: whether a trace left out some of what was delivered, so that the rest tells nothing
+            of an order, or of who delivered none.
         remarks: sentences for the notes.
     """
 
@@ -50,6 +52,7 @@ class Evidence:
     sampler: str = ""
     shuffles: bool = False
     left_early: bool = False
+    is_part: bool = False
     remarks: tuple[str, ...] = ()
 
 
@@ -229,8 +232,9 @@ def _notes(tables: Tables, evidence: Evidence, per_worker: pd.DataFrame) -> tupl
     samples_known = bool(tables.epochs["duplicates"].notna().all())
     sentences = [*_ways_out(tables, evidence)] if samples_known else []
     sentences += evidence.remarks
-    sentences += _notes_on_workers(per_worker, evidence)
-    sentences += _notes_on_order(tables, evidence) if samples_known and evidence.n_known else []
+    if not evidence.is_part:
+        sentences += _notes_on_workers(per_worker, evidence)
+        sentences += _notes_on_order(tables, evidence) if samples_known and evidence.n_known else []
     return tuple(sentences)
 
 

@@ -550,3 +550,4 @@ def test_what_a_recording_left_out_is_not_called_missing():
     assert found.missing.empty
     assert "missing" not in found.verdict
     assert any("so that none is called missing" in note for note in found.notes)
+    assert not any("order" in note or "delivered nothing" in note for note in found.notes)
