@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -244,6 +245,10 @@ def written(path: Path) -> list[Row]:
 def may_be_windows(kept: Any) -> bool:
     """Whether ``meta["windows"]`` may be this."""
     if not isinstance(kept, Mapping) or {*kept} != {*COLUMNS}:
+        return False
+    if not all(isinstance(values, list) for values in kept.values()):
+        return False
+    if not {type(value) for values in kept.values() for value in values} <= {int, float, NoneType}:
         return False
     try:
         columns = [np.asarray(kept[name], kind) for name, kind in COLUMNS.items()]
