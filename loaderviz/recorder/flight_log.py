@@ -53,6 +53,9 @@ class FlightLog:
         kind = kind_of_life(description)
         self._first[number] = number if kind is None else self._kinds.setdefault(kind, number)
 
+    def _first_of(self, loader: int) -> int:
+        return self._first.get(loader, loader)
+
     def read(self, path: Path) -> None:
         """Read on in the file of a worker that is about to be moved."""
         self._windows.read(path)
@@ -61,7 +64,7 @@ class FlightLog:
         """Write the windows that are over, look at them, and tell of them."""
         rows = self._windows.close(at_ns, ended=ended)
         if self._is_left_on:
-            as_one = [{**row, "loader": self._first[int(row["loader"])]} for row in rows]
+            as_one = [{**row, "loader": self._first_of(int(row["loader"]))} for row in rows]
             self._incidents.look_at(as_one, self._windows.window_s, at_ns)
         if ended:
             self._incidents.end()
@@ -75,7 +78,7 @@ class FlightLog:
             return
         start_s = (since_ns - self._started_ns) / 1e9
         waited_s = (at_ns - since_ns) / 1e9
-        first, window_s = self._first[loader], self._windows.window_s
+        first, window_s = self._first_of(loader), self._windows.window_s
         self._incidents.note_still_waiting(first, start_s, waited_s, at_ns, window_s)
 
     def save(self, why: str, kind: str, at_ns: int) -> dict[str, Any] | None:

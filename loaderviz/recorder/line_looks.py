@@ -22,6 +22,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import thread_time_ns
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -109,6 +110,7 @@ class _Timer:
         self._arguments = timer, 0, ctypes.byref(self._spec), None
         self._left = timer, ctypes.byref(self._spec)
         self._set_time, self._get_time = library.timer_settime, library.timer_gettime
+        self.delete: Callable[[], object] = partial(library.timer_delete, timer)
 
     def set(self, wait_ns: int) -> None:
         """Signal after so long; 0: not at all."""
@@ -140,6 +142,7 @@ class LineLooks:
         self._set_action(SIGNAL, None, self._action_before)
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._timer, self._cpu_timer = _Timer(library, MONOTONIC), _Timer(library, CPU_TIME)
+        self._timers: tuple[_Timer, ...] = self._timer, self._cpu_timer  # until they are deleted
         self._looks: list[Look] = []
         self._since_ns = self._since_cpu_ns = 0  # by the clocks, when it began; 0: it does not look
         self._time, self._cpu_time = _Stretches(), _Stretches()
@@ -173,6 +176,9 @@ class LineLooks:
         if signal.getsignal(SIGNAL) is _handle:
             signal.signal(SIGNAL, signal.SIG_DFL)
             self._set_action(SIGNAL, self._action_before, None)
+        for timer in self._timers:
+            timer.delete()
+        self._timers = ()
         if _current is self:
             _current = None
 
