@@ -23,7 +23,7 @@ from loaderviz.own_errors import own_errors, own_errors_suppressed
 from loaderviz.text import clock_time, duration
 from loaderviz.trace import INCIDENTS_NAME, META_NAME, MORE_LOADERS_NAME, WINDOWS_NAME
 from loaderviz.trace.windows import Row
-from loaderviz.why.level_changes import levels, stands_out
+from loaderviz.why.level_changes import FEWEST_BLOCKS, FEWEST_IN_BLOCK, levels, stands_out
 from loaderviz.why.phases import FEWEST
 
 MOST_BEFORE: Final = 60  # windows that the next one is compared with
@@ -43,55 +43,77 @@ class Shift:
         now: the median of those since a shift; 0 before any.
         is_open: whether there is a shift that goes on, or it is found to have crept up.
         stays: whether the last one went on for so long that it counts as usual.
+        fell_to: where the last window shows a lower level: its median; else 0.
+        n_windows: for how many windows it is as was found last.
     """
 
     def __init__(self) -> None:
-        self.usual = self.now = 0.0
+        self.usual = self.now = self.fell_to = 0.0
         self.is_open = self.stays = False
+        self.n_windows = 0
         self._before: deque[float] = deque(maxlen=MOST_BEFORE)
-        self._first: list[float] = []  # of this pace: what creeps is far from them alone
+        self._n_own = 0  # of those before, the latest, which are of the level of today
+        self._first: list[float] = []  # of this level: what creeps is far from them alone
         self._odd: list[float] = []  # in a row
         self._back: list[float] = []  # in a row, after a shift
 
     def note(self, value: float) -> None:
         """Note the next window."""
-        usual = _usual_for(value, self._before)
+        self.fell_to = 0.0
+        usual = _usual_for(value, [*self._before][-self._n_own :])
+        if self.is_open and not self.stays and value > math.sqrt(self.usual * self.now):
+            usual = self.usual  # nearer to the shift than to how it was
         if usual:
             self._odd.append(value)
             self._back.clear()
             if len(self._odd) >= IN_A_ROW:
                 self.is_open, self.stays = True, False
                 self.usual, self.now = usual, float(np.median(self._odd))
+                self.n_windows = len(self._odd)
             if len(self._odd) >= MOST_BEFORE:  # that is how it is from now on
                 self._before.extend(self._odd)
+                self._n_own = MOST_BEFORE
                 self._first, self._odd = self._odd, []
                 self.is_open, self.stays = False, True
             return
         self._back.append(value)
         if not self.is_open or len(self._back) >= IN_A_ROW:
             self._before.extend(self._back)
+            self._n_own = min(self._n_own + len(self._back), MOST_BEFORE)
             self._first.extend(self._back[: MOST_BEFORE - len(self._first)])
+            if self.is_open:
+                self.n_windows = len(self._back)
             self._odd.clear()
             self._back.clear()
             self.is_open = False
             self._look_at_level()
 
     def _look_at_level(self) -> None:
-        """Whether the last windows are a level above those before, or an hour above the first one.
+        """Whether the last windows are another level, or an hour far above the first one.
 
-        That finds a small shift among noise, some windows later, and what creeps.
+        That finds a small shift among noise, some windows later, what creeps, and the end of both.
         """
         before = np.array(self._before)
+        if self._n_own >= FEWEST_BLOCKS * FEWEST_IN_BLOCK:  # among others a bump is hard to see
+            before = before[-self._n_own :]
         begins = levels(before, (SHIFT - 1) * float(np.median(before)))
         level = before[begins[-1] :]
-        usual = float(np.median(before[begins[-2] : begins[-1]])) if len(begins) > 1 else math.inf
-        if np.median(level) <= SHIFT * usual:
-            level, usual = before, 0.0
-            if len(before) == len(self._first) == MOST_BEFORE:
-                usual = _usual_for(float(np.median(before)), self._first)
-        if usual:
-            self.usual, self.now = usual, float(np.median(level))
-            self._first, self._before = [*level], deque(level, MOST_BEFORE)
+        usual = now = float(np.median(level))
+        if self._n_own - len(level) >= FEWEST_IN_BLOCK:  # begun since the level of today
+            usual = float(np.median(before[-self._n_own : -len(level)]))
+        is_lower = SHIFT * now < usual
+        if not is_lower and now <= SHIFT * usual:
+            level, now = before, float(np.median(before))
+            is_hour = len(before) == len(self._first) == MOST_BEFORE
+            usual = _usual_for(now, self._first) if is_hour else 0.0
+            if not usual:
+                return
+        self._n_own = self.n_windows = len(level)
+        self._first = [*level]
+        if is_lower:
+            self.fell_to = now
+        else:
+            self.usual, self.now = usual, now
             self.is_open = self.stays = True
 
 
@@ -121,6 +143,7 @@ class IncidentLog:
         self._folder, self._saved_in, self._tell = folder, saved_in, tell
         self._shifts: dict[tuple[int, str], Shift] = defaultdict(Shift)
         self._open: dict[int, dict[str, Any]] = {}  # by loader: a shift that goes on
+        self._stayed: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)  # as usual
         self._still: dict[int, dict[str, Any]] = {}  # by loader: a wait that goes on
         self._longest_s: dict[int, list[float]] = defaultdict(list)  # waits, of windows before
         self._kept: list[Path] = []
@@ -155,21 +178,29 @@ class IncidentLog:
         if supply:
             values = {"reading": 1 / min(supply), **values}
         for name, value in values.items():
-            self._shifts[loader, name].note(value)
+            shift = self._shifts[loader, name]
+            shift.note(value)
+            for over in self._over(loader, name) if shift.fell_to else ():
+                self._write({**over, "end_s": start_s - (shift.n_windows - 1) * window_s})
         shifted = [name for name in values if self._shifts[loader, name].is_open]
         known = self._open.get(loader)
         if known is None and "reading" in shifted and not _is_felt(rows):
             shifted.remove("reading")
         if shifted and known is None:
-            since_s = max(start_s - (IN_A_ROW - 1) * window_s, 0.0)
+            n_before = self._shifts[loader, shifted[0]].n_windows - 1
+            since_s = max(start_s - n_before * window_s, 0.0)
             about = self._told(loader, shifted[0]) | {"start_s": since_s, "end_s": None}
             self._open[loader] = self.save(at_ns=at_ns, **about)
         elif known is not None and known["kind"] in shifted:
             known.update(self._told(loader, known["kind"]))
         elif known is not None:
             del self._open[loader]
-            stays = self._shifts[loader, known["kind"]].stays
-            self._write({**known, "end_s": None if stays else start_s})
+            shift = self._shifts[loader, known["kind"]]
+            if shift.stays:
+                self._stayed[loader, known["kind"]].append(known)
+            else:
+                known["end_s"] = start_s - (shift.n_windows - 1) * window_s
+            self._write(known)
         elif is_long:
             self.save(
                 waited, at_ns, kind="wait", loader=loader, start_s=start_s, end_s=end_s,
@@ -192,6 +223,13 @@ class IncidentLog:
         if len(before_s) < FEWEST:
             return False
         return waited_s > max(TIMES_AS_LONG * max(before_s), at_least_s)
+
+    def _over(self, loader: int, name: str) -> list[dict[str, Any]]:
+        """The shifts that counted as usual, of which the pace has now come back, no longer so."""
+        fell_to, stayed = self._shifts[loader, name].fell_to, self._stayed[loader, name]
+        over = [one for one in stayed if fell_to < math.sqrt(one["before_s"] * one["after_s"])]
+        self._stayed[loader, name] = [one for one in stayed if one not in over]
+        return over
 
     def _told(self, loader: int, name: str) -> dict[str, Any]:
         """What is told of a shift."""

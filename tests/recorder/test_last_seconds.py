@@ -381,16 +381,32 @@ def test_reading_that_is_quick_enough_for_the_loop_is_no_incident(step_s, kinds,
     assert [json.loads(line)["kind"] for line in lines] == kinds
 
 
-@pytest.mark.parametrize(("n_slow", "end_s"), [(10, 1800.0), (70, None)])
-def test_an_incident_ends_where_it_is_as_before_again_alone(n_slow, end_s, tmp_path):
+@pytest.mark.parametrize(
+    ("minutes", "spans"),
+    [
+        ([20, 10, 20], [(20, 30)]),
+        ([20, 70, 2], [(20, None)]),
+        ([20, 70, 40], [(20, 90)]),  # after more than an hour
+        ([20, 70, 70, 40], [(20, 160), (90, 160)]),  # twice, and twice again
+    ],
+)
+@pytest.mark.parametrize("noise", [0.03, 0.15])
+def test_an_incident_begins_and_ends_where_the_pace_does(minutes, spans, noise, tmp_path):
     log = IncidentLog(tmp_path, None, None)
     usually = {"loader": 0, "longest_s": 0.1, "batches": 10, "samples": 100, "supply_per_s": 1e6}
-    for i, times in enumerate([*usual(20), *(2 * usual(n_slow)), *usual(10)]):
-        row = {**usually, "wait_s": 10.0 * times, "step_s": 10.0 * times, "start_s": 60.0 * i}
+    times = [*range(len(minutes) - 1), 0]
+    slow = np.repeat(2.0 ** np.array(times), minutes) * usual(sum(minutes), noise=noise)
+    for i, each in enumerate(slow):
+        row = {**usually, "wait_s": 10.0 * each, "step_s": 10.0 * each, "start_s": 60.0 * i}
         log.look_at([{**row, "end_s": 60.0 * (i + 1)}], 60.0, 0)
-    lines = [json.loads(line) for line in (tmp_path / "incidents.jsonl").read_text().splitlines()]
-    assert {line["incident"] for line in lines} == {1}
-    assert lines[-1]["end_s"] in ([None] if end_s is None else [end_s, end_s + 60])
+    log.end()
+    text = (tmp_path / "incidents.jsonl").read_text()
+    last = {line["incident"]: line for line in map(json.loads, text.splitlines())}
+    found = [(one["start_s"], one["end_s"]) for one in last.values()]
+    about = pytest.approx
+    assert found == [
+        (about(60 * a, abs=120), None if b is None else about(60 * b, abs=120)) for a, b in spans
+    ]
 
 
 def test_what_the_beginning_promised_stands_beside_what_came():
