@@ -169,15 +169,19 @@ class MachineAccounts:
         self._throttling_file = machine.throttling_file()
         self._throttled_ns = _throttled_ns(self._throttling_file)
         self._pressure_s = machine.pressure_s()
-        self._since_ns = now()
+        self._since_ns, self._since_cpu_ns = now(), process_time_ns()
 
     def since_then(self) -> dict[str, Any]:
         """Seconds since it was made, for a trace's ``meta``; what is not known is not in.
 
-        ``recorded_s`` by the clock; ``throttled_s`` that CPUs were withheld by a quota, added up
+        ``recorded_s`` by the clock; ``main_cpu_s`` that this process computed in all its threads, its
+        steps among them; ``throttled_s`` that CPUs were withheld by a quota, added up
         over the CPUs; ``pressure_s`` that some task waited, by resource.
         """
-        facts: dict[str, Any] = {"recorded_s": (now() - self._since_ns) / 1e9}
+        facts: dict[str, Any] = {
+            "recorded_s": (now() - self._since_ns) / 1e9,
+            "main_cpu_s": max(process_time_ns() - self._since_cpu_ns, 0) / 1e9,
+        }
         throttled_ns = _throttled_ns(self._throttling_file)
         if self._throttled_ns is not None and throttled_ns is not None:
             facts["throttled_s"] = (throttled_ns - self._throttled_ns) / 1e9

@@ -333,7 +333,7 @@ META: Final[Mapping[str, Rule]] = {
         lambda value: isinstance(value, int | float | np.integer) and 0 < value <= 1 << 20,
         f"a number above 0, up to {1 << 20:,}",
     ),
-    **dict.fromkeys(("recorded_s", "throttled_s"), _SECONDS),
+    **dict.fromkeys(("recorded_s", "main_cpu_s", "throttled_s"), _SECONDS),
     "pressure_s": (
         lambda value: isinstance(value, Mapping) and all(map(_SECONDS[0], value.values())),
         "seconds by resource",

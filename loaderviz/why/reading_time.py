@@ -10,7 +10,7 @@ import numpy as np
 from loaderviz.array_types import Floats
 from loaderviz.trace.steps import NS, groups, seconds_within
 from loaderviz.why.slow_samples import FEWEST_SAMPLES, SlowSamples, slow_samples
-from loaderviz.why.worker_cpus import shared_cpus
+from loaderviz.why.worker_cpus import MOSTLY, shared_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 ROOM: Final = 0.5  # of what one worker takes of the CPUs: if less is left, one more gets little
-MOSTLY: Final = 0.6  # of the CPUs: where less is in use, they are not what is lacking
 QUEUED: Final = 0.1  # of its time that a worker was ready to run and had no CPU: they are full, too
 FEWEST_BATCHES: Final = 16  # that show a drift: two in each period
 N_PERIODS: Final = 8  # of a run, whose medians rise with a drift, but for one

@@ -15,7 +15,7 @@ from loaderviz.why.line_of_cause import line_named
 from loaderviz.why.loader_share import is_cycled
 from loaderviz.why.notes import slowed_down
 from loaderviz.why.samples_in_memory import one_by_one_s
-from loaderviz.why.worker_cpus import shared_cpus
+from loaderviz.why.worker_cpus import others_compute, shared_cpus
 
 if TYPE_CHECKING:
     from loaderviz.why.loader_share import LoaderShare
@@ -191,6 +191,8 @@ def _why(summary: Summary, cause: str, loader: LoaderShare, pace: Pace | None) -
         return "samples in memory are read one by one"
     if cause in ("cpu", "handover") and (cpus := shared_cpus(trace, loader.loader, 0)) is not None:
         return f"{workers} share {'one CPU' if len(cpus) == 1 else f'{len(cpus)} CPUs'}"
+    if cause == "cpu" and others_compute(trace, loader.loader):
+        return "other processes take the CPUs"
     if cause == "workers":
         slowed = slowed_down(pace) if pace is not None else None
         return str(slowed) if slowed is not None else _cannot_keep_up(workers, pace)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from loaderviz.machine import cpus_in
+from loaderviz.trace.steps import seconds_within
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,6 +19,7 @@ if TYPE_CHECKING:
 HELPED: Final = 1.5  # times the CPU time of the thread that reads: other threads compute, too
 LITTLE: Final = 0.25  # of the CPU time: the thread that reads mostly waits for others
 SIDE_BY_SIDE: Final = 1.1  # CPUs that a worker has used in some batch: its threads computed at once
+MOSTLY: Final = 0.6  # of the CPUs: where less is in use, they are not what is lacking
 LEAST_BATCH_S: Final = 0.01  # to measure how many CPUs were in use while it was made
 
 
@@ -30,6 +36,42 @@ def shared_cpus(trace: Trace, loader: int, rank: int) -> set[int] | None:
     if not cpus or not allowed or own["cpus_allowed"].isna().any():
         return None
     return cpus if len(cpus) < min(allowed, own["worker"].nunique()) else None
+
+
+@dataclass(frozen=True)
+class CpusInUse:
+    """How many CPUs a training computes with while a loader's batches are made, on average.
+
+    Attributes:
+        of_workers: those of all its loaders.
+        of_main: its main process, in all threads, at least: over the whole recording. 0: unknown.
+        at_most: both, where the main process computed at no other time. Infinity: unknown.
+    """
+
+    of_workers: float
+    of_main: float
+    at_most: float
+
+    @classmethod
+    def of(cls, trace: Trace, loader: int) -> CpusInUse:
+        """Of all ranks together, where there are several."""
+        batches = trace.batches
+        own = batches[(batches["loader"] == loader) & (batches["ready_s"] > batches["started_s"])]
+        lanes = own.groupby(["rank", "epoch"])
+        begin, end = lanes["started_s"].min(), lanes["ready_s"].max()
+        within = seconds_within(begin.to_numpy(), end.to_numpy(), as_one=True)
+        span_s = max(float(within(np.array([begin.min()]), np.array([end.max()]))[0]), 1e-9)
+        by_workers = batches[batches["worker"] >= 0]
+        worked_s = float(by_workers["process_cpu_s"].fillna(by_workers["cpu_s"]).sum())
+        main_s, recorded_s = (trace.meta.get(name) for name in ("main_cpu_s", "recorded_s"))
+        if main_s is None or not recorded_s or batches["rank"].nunique() > 1:
+            return cls(worked_s / span_s, 0.0, math.inf)
+        return cls(worked_s / span_s, main_s / recorded_s, (worked_s + main_s) / span_s)
+
+
+def others_compute(trace: Trace, loader: int) -> bool:
+    """Whether it is other processes than this training that the CPUs are full of."""
+    return CpusInUse.of(trace, loader).at_most < MOSTLY * (trace.meta["cpu_allowance"] or 0.0)
 
 
 def helping_threads(

@@ -234,6 +234,25 @@ class TestTheFirstCause:
         causes = replace(trace, batches=batches).summary().causes
         assert causes["cause"].iloc[0] == cause
 
+    @pytest.mark.parametrize(
+        ("main_cpu_s", "words", "cure"),
+        [
+            (None, "the CPUs are full", "less work for each sample"),
+            (0.1, "other processes take the CPUs", "End them"),
+            (1.5, "the CPUs are full", "fewer threads in the steps"),
+        ],
+    )
+    def test_who_computes_where_workers_hardly_do_and_stand_in_line(self, main_cpu_s, words, cure):
+        trace = simulated(2, sample_s=0.01, cpu_share=0.1, cores=2.0, step_s=0.001)
+        batches = trace.batches.copy()
+        batches["queued_s"] = (batches["ready_s"] - batches["started_s"]) / 2
+        meta = {**trace.meta, "recorded_s": span_s(trace)}
+        if main_cpu_s is not None:
+            meta["main_cpu_s"] = main_cpu_s * span_s(trace)
+        summary = replace(trace, batches=batches, meta=meta).summary()
+        assert words in summary.verdict
+        assert cure in summary.causes.set_index("cause")["cure"]["cpu"]
+
     def test_the_verdict_names_it_too(self):
         collating = simulated(1, sample_s=5e-4, collate_s=0.05).summary()
         assert "batches are being collated" in collating.verdict

@@ -23,6 +23,7 @@ from loaderviz.why.causes.resources_of_workers import READ_WITH, resources_of_wo
 from loaderviz.why.causes.savings import DEEP, most_workers
 from loaderviz.why.loader_share import is_unseen
 from loaderviz.why.unlike_workers import slow_worker
+from loaderviz.why.worker_cpus import CpusInUse, others_compute
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +59,14 @@ ONE_IS_SLOW: Final = (
 )
 MORE_CPUS: Final = (
     "More CPUs, or less work for each sample: more workers than CPUs gain nothing here."
+)
+OTHERS_COMPUTE: Final = (
+    "Other processes take the CPUs: this training uses {used} of {cpus}. End them, or record again "
+    "when they have ended."
+)
+STEPS_COMPUTE: Final = (
+    "More CPUs, or fewer threads in the steps (torch.set_num_threads): the main process uses "
+    "{main} of {cpus}, all workers {workers}."
 )
 LARGER_QUOTA: Final = "A larger CPU quota for the container, or fewer workers and threads."
 SLOWEST_SAMPLES: Final = (
@@ -232,7 +241,17 @@ def _cpu(case: CaseOfACause) -> tuple[str, str]:
         evidence += f", {percent(children_s / max(cpu_s, 1e-9))} of it in child processes,"
     if queued_s > 0:
         evidence += f" and wait for a CPU {percent(queued_s / worked_s)}"
-    return f"{evidence}, on {_cpus(case)}", MORE_CPUS
+    return f"{evidence}, on {_cpus(case)}", _cure_of_full_cpus(case)
+
+
+def _cure_of_full_cpus(case: CaseOfACause) -> str:
+    used = CpusInUse.of(case.trace, case.loader)
+    if others_compute(case.trace, case.loader):
+        return OTHERS_COMPUTE.format(used=f"{used.at_most:.2g}", cpus=_cpus(case))
+    if used.of_main > used.of_workers:
+        main, workers = f"{used.of_main:.2g}", f"{used.of_workers:.2g}"
+        return STEPS_COMPUTE.format(main=main, workers=workers, cpus=_cpus(case))
+    return MORE_CPUS
 
 
 def _cpus(case: CaseOfACause) -> str:
