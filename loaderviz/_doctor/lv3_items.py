@@ -121,19 +121,14 @@ def _item_by_item(case: Case) -> Seen | None:
         return None
     if slices.items_s - slices.slice_s < LEAST_SAVED_S:
         return None
-    sampler = type(case.setup.sampler.value).__name__
-    of_torch = sampler in ("RandomSampler", "SequentialSampler")
     return seen(
         f"a batch of {slices.n_samples} takes {duration(slices.items_s)} item by item, and "
         f"{duration(slices.slice_s)} as one slice, dataset[[...]]: {slices.factor:.0f} times as "
         "long",
         f"tried on {count(slices.n_batches, 'batch', 'batches')} in one process: both ways gave "
         "the same values",
-        fix=f"""
-from torch.utils.data import BatchSampler{f", {sampler}" if of_torch else ""}
-
-samples = {f"{sampler}(dataset)" if of_torch else "sampler"}
-lists = BatchSampler(samples, batch_size={slices.n_samples}, drop_last={settings["drop_last"]})
-DataLoader(dataset, sampler=lists, batch_size=None)  # each batch is one slice
+        fix="""
+# loader as it is: its batch_sampler makes the lists
+DataLoader(dataset, sampler=loader.batch_sampler, batch_size=None)  # each batch is one slice
 """,
     )

@@ -1,5 +1,6 @@
 """What workers read and compute with is evidence, and says what to type: as ``doctor`` would."""
 
+import re
 import time
 from dataclasses import replace
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from loaderviz import Trace, record
 from loaderviz.course.datasets import SleepingDataset
+from loaderviz.why.causes.resources_of_workers import TAKE_SLICES
 from traces import made
 
 MB = 1 << 20
@@ -115,8 +117,27 @@ class TestItems:
         causes = recording.trace.summary().causes
         cures = causes.set_index("cause")["cure"].to_dict()
         cure = next(cures[each] for each in ("main_process", "workers", "cpu") if each in cures)
-        assert "BatchSampler(RandomSampler(dataset), 512, drop_last=False)" in cure
+        assert "DataLoader(dataset, sampler=loader.batch_sampler, batch_size=None)" in cure
         assert "samples are in memory, and read one by one" in "".join(causes["evidence"])
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"batch_size": 512, "shuffle": True, "drop_last": True},
+            {"batch_size": 512, "sampler": WeightedRandomSampler(torch.arange(8192) % 4, 4096)},
+            {"batch_sampler": [[*range(start, start + 512)] for start in (4096, 0, 512)]},
+        ],
+        ids=["shuffled", "weighted", "a batch sampler"],
+    )
+    def test_as_the_cure_has_it_the_same_batches_come(self, options):
+        dataset = TensorDataset(torch.arange(8192.0))
+        loader = DataLoader(dataset, **options)
+        cured = eval(re.search(r"DataLoader\(.*?\)", TAKE_SLICES).group())
+        came = []
+        for each in (loader, cured):
+            torch.manual_seed(0)
+            came.append([batch.tolist() for (batch,) in each])
+        assert came[0] == came[1]
 
     @pytest.mark.parametrize(
         "loader",

@@ -40,9 +40,9 @@ ONE_THREAD: Final = (
     "cv2.setNumThreads(0) where samples use OpenCV; or OMP_NUM_THREADS=1 in the shell."
 )
 TAKE_SLICES: Final = (
-    "Ask for slices: DataLoader(dataset, sampler=BatchSampler({sampler}(dataset), {size}, "
-    "drop_last={drop_last}), batch_size=None) takes dataset[[...]] as a batch, where the dataset "
-    "takes lists; it needs no workers then."
+    "Ask for slices: DataLoader(dataset, sampler=loader.batch_sampler, batch_size=None), of the "
+    "loader as it is, takes dataset[[...]] as a batch, where the dataset takes lists; it needs no "
+    "workers then."
 )
 
 
@@ -64,7 +64,7 @@ def _found(cause: str, trace: Trace, loader: int) -> Iterator[tuple[str, str]]:
     workers = trace.workers[trace.workers["loader"] == loader]
     if (item_s := one_by_one_s(trace, loader)) is not None:
         evidence = f"samples are in memory, and read one by one in {duration(item_s)} each"
-        yield evidence, _take_slices(trace, loader)
+        yield evidence, TAKE_SLICES
     allowed = trace.meta.get("cpu_allowance")
     shared = shared_cpus(trace, loader, int(workers["rank"].min())) if len(workers) else None
     if shared is not None:
@@ -82,13 +82,6 @@ def _found(cause: str, trace: Trace, loader: int) -> Iterator[tuple[str, str]]:
         evidence = f"{size(by_epoch[0])} came from the disk in the first epoch"
         later = f", {size(by_epoch[1:].mean())} in a later one" if len(by_epoch) > 1 else ""
         yield evidence + later, ""
-
-
-def _take_slices(trace: Trace, loader: int) -> str:
-    about = trace.meta["loaders"][loader]
-    sampler = "RandomSampler" if about.get("shuffled") else "SequentialSampler"
-    n, drops = about.get("batch_size"), about.get("drop_last")
-    return TAKE_SLICES.format(sampler=sampler, size=n or "batch_size", drop_last=bool(drops))
 
 
 def _threads(
