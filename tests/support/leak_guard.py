@@ -30,6 +30,7 @@ pytest_plugins = ["unclaimed"]
 
 # Workers and queue feeders may still be on their way out when the last line of a test has run.
 GRACE_S = 2.0
+LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # most Linux kernels
 
 
 @pytest.fixture(scope="session")
@@ -83,17 +84,25 @@ def processes() -> list[psutil.Process]:
     # These helpers serve every later test and end with this process.
     fork_server = forkserver._forkserver._forkserver_pid
     helpers = {fork_server, resource_tracker._resource_tracker._pid}
-    parents = {os.getpid(), fork_server}
+    parents = {os.getpid(), *filter(None, [fork_server])}
     running = []
-    for child in psutil.Process().children(recursive=True):
+    for pid in {pid for parent in parents for pid in _children(parent)} - helpers:
         with suppress(psutil.NoSuchProcess):
-            if (
-                child.pid not in helpers
-                and child.ppid() in parents
-                and child.status() != psutil.STATUS_ZOMBIE
-            ):
+            child = psutil.Process(pid)
+            if child.status() != psutil.STATUS_ZOMBIE:
                 running.append(child)
     return running
+
+
+def _children(parent: int) -> Iterator[int]:
+    """Those whose parent it is; psutil would read of each process of the machine, twice a test."""
+    if LISTS_CHILDREN:
+        for thread in Path(f"/proc/{parent}/task").glob("*"):
+            with suppress(OSError):  # it has ended
+                yield from map(int, (thread / "children").read_text().split())
+    else:
+        with suppress(psutil.NoSuchProcess):
+            yield from (child.pid for child in psutil.Process(parent).children())
 
 
 def _temporary_files(home: Path) -> list[Path]:
