@@ -115,9 +115,9 @@ def test_the_files_of_a_ring_are_as_large_as_what_is_kept(short, tmp_path):
 
 
 def test_max_bytes_shortens_what_is_kept(short, tmp_path, monkeypatch):
-    monkeypatch.setattr(windows, "WINDOW_S", 0.05)
+    monkeypatch.setattr(windows, "WINDOW_S", 0.2)
     loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
-    path, n_epochs, max_bytes = tmp_path / "run", 40, 1 << 20
+    path, n_epochs, max_bytes = tmp_path / "run", 12, 1 << 20
     with record(loader, last_s=1000, path=path, max_bytes=max_bytes) as rec:
         for _ in range(n_epochs):
             for _ in loader:

@@ -431,7 +431,7 @@ class TestSummaries:
             assert summary.verdict == "No batch was delivered"
             assert summary.samples_per_s == summary.wait_share == 0
 
-    @pytest.mark.parametrize(("verdict", "trace"), VERDICTS.items(), ids=str)
+    @pytest.mark.parametrize(("verdict", "trace"), VERDICTS.items(), ids=VERDICTS)
     def test_the_verdict_says_what_limits(self, verdict, trace):
         assert trace.summary().verdict == verdict
         assert repr(trace).startswith(verdict)

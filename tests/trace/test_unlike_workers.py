@@ -32,10 +32,10 @@ def test_one_that_is_slow_is_told_with_how_much_slower_it_is_and_nothing_is_prom
 
 
 @pytest.mark.parametrize(
-    "trace", [of(0.002), of(NOW_AND_THEN), of(ONE_IS_SLOW, n_batches=12)], ids=str
+    ("sample_s", "n_batches"), [(0.002, 80), (NOW_AND_THEN, 80), (ONE_IS_SLOW, 12)]
 )
-def test_none_is_slow_where_they_are_alike_or_too_few_batches_tell(trace):
-    assert slow_worker(trace.batches) is None
+def test_none_is_slow_where_they_are_alike_or_too_few_batches_tell(sample_s, n_batches):
+    assert slow_worker(of(sample_s, n_batches).batches) is None
 
 
 def test_one_that_reads_most_of_a_stream_is_the_first_cause():
