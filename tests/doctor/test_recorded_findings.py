@@ -42,7 +42,7 @@ def evidence_of(trace, code):
     """All of it in one text; empty if it was not found."""
     diagnosis = findings_of(trace)
     assert diagnosis.broken == ()
-    return " ".join({each.code: " ".join(each.evidence) for each in diagnosis}.get(code, ""))
+    return {each.code: " ".join(each.evidence) for each in diagnosis}.get(code, "")
 
 
 def undecided(trace, code):
@@ -184,130 +184,125 @@ def not_collated(why):
 
 DEAR = {"sample_s": 0.01, "step_s": 0.02}
 QUICK = {"sample_s": 1e-5, "step_s": 0.0}
-# A code, a trace that has it, words of its evidence, and one that is well: made when needed.
+# A code, a trace that has it, words of its evidence, and some that are well: made when needed.
 CASES = [
-    ("LV106", lambda: of_four_workers(2), "[2, 3]", lambda: of_four_workers(4)),
-    ("LV301", lambda: simulated(DEAR, num_workers=0), "", lambda: simulated(QUICK, num_workers=0)),
+    ("LV106", lambda: of_four_workers(2), ["[2, 3]"], lambda: [of_four_workers(4)]),
+    (
+        "LV301",
+        lambda: simulated(DEAR, num_workers=0),
+        [],
+        lambda: [simulated(QUICK, num_workers=0)],
+    ),
     (
         "LV302",
         lambda: simulated({**QUICK, "transport_s": 0.01, "take_s": 0.01}),
-        "without workers the loop would not wait longer",
-        lambda: simulated({**QUICK, "sampler_s": 0.0025}),
+        ["without workers the loop would not wait longer"],
+        lambda: [simulated({**QUICK, "sampler_s": 0.0025})],
     ),
     (
         "LV303",
         lambda: behind_slow_batches(0.4),
-        "later batches",
-        lambda: behind_slow_batches(0.001),
+        ["later batches"],
+        lambda: [behind_slow_batches(0.001), waited_for_a_cpu()],
     ),
-    ("LV303", lambda: behind_slow_batches(0.4), "", lambda: waited_for_a_cpu()),
     (
         "LV304",
         lambda: started(),
-        "each epoch starts 2 workers",
-        lambda: started(persistent_workers=True),
+        ["each epoch starts 2 workers"],
+        lambda: [started(persistent_workers=True)],
     ),
-    ("LV305", lambda: crowded(1.0), "6 workers, and only 2 CPUs", lambda: crowded(0.0)),
-    ("LV307", lambda: lagging(3.0), "takes worker 1 3.0 times as long", lambda: lagging(1.0)),
+    ("LV305", lambda: crowded(1.0), ["6 workers, and only 2 CPUs"], lambda: [crowded(0.0)]),
+    ("LV307", lambda: lagging(3.0), ["takes worker 1 3.0 times as long"], lambda: [lagging(1.0)]),
     (
         "LV309",
         lambda: at_work(0.09, 0.19),
-        "190 ms of CPU, and only 90 ms",
-        lambda: at_work(0.09, 0.1),
+        ["190 ms of CPU, and only 90 ms", "2 workers x 2 threads or more"],
+        lambda: [
+            at_work(0.09, 0.1),
+            at_work(0.09, 0.19, cpus=8),
+            at_work(0.09, 0.19, children_cpu_s=0.1),  # child processes that compute
+            at_work(0.06, 0.1),  # a thread that pickles while the other reads, in turn
+        ],
     ),
-    (
-        "LV309",
-        lambda: at_work(0.09, 0.19),
-        "2 workers x 2 threads or more",
-        lambda: at_work(0.09, 0.19, cpus=8),
-    ),
-    # child processes that compute, and a thread that pickles while the other reads, in turn
-    ("LV309", lambda: at_work(0.09, 0.19), "", lambda: at_work(0.09, 0.19, children_cpu_s=0.1)),
-    ("LV309", lambda: at_work(0.09, 0.19), "", lambda: at_work(0.06, 0.1)),
     (
         "LV310",
         lambda: streamed([300, 20]),
-        "samples by worker: 300, 20",
-        lambda: streamed([160, 160]),
+        ["samples by worker: 300, 20"],
+        lambda: [streamed([160, 160])],
     ),
     (
         "LV311",
         lambda: waiting({"sample_s": list(np.linspace(0.002, 0.04, 400))}),
-        "",
-        lambda: waiting({"sample_s": list(np.linspace(0.02, 0.021, 400))}),
+        [],
+        lambda: [waiting({"sample_s": list(np.linspace(0.02, 0.021, 400))})],
     ),
     (
         "LV312",
         lambda: waiting({"sample_s": 1e-4, "sampler_s": 0.004}),
-        "",
-        lambda: waiting({"sample_s": 1e-4, "sampler_s": 1e-5}),
+        [],
+        lambda: [waiting({"sample_s": 1e-4, "sampler_s": 1e-5})],
     ),
     (
         "LV313",
         lambda: stopped(0.03),
-        "the CPU quota of 0.5 CPUs stopped the workers",
-        lambda: stopped(0.0),
+        ["the CPU quota of 0.5 CPUs stopped the workers"],
+        lambda: [stopped(0.0)],
     ),
     (
         "LV315",
         lambda: sent(30 << 20, 0.001),
-        "each of 2 workers is sent 30 MiB",
-        lambda: sent(1000, 0.001),
+        ["each of 2 workers is sent 30 MiB"],
+        lambda: [sent(1000, 0.001), sent(30 << 20, 4.0)],  # little, and a loop that hides it
     ),
-    (
-        "LV315",
-        lambda: sent(30 << 20, 0.001),
-        "",
-        lambda: sent(30 << 20, 4.0),
-    ),  # a loop that hides it
     (
         "LV404",
         lambda: growing(lambda x: x),
-        "",
-        lambda: growing(lambda x: np.minimum(3 * x, 1)),
-    ),  # a cache fills
-    ("LV505", lambda: of_ranks(20, 17), "rank 1 has 17", lambda: of_ranks(20, 20)),
+        [],
+        lambda: [growing(lambda x: np.minimum(3 * x, 1))],  # a cache fills
+    ),
+    ("LV505", lambda: of_ranks(20, 17), ["rank 1 has 17"], lambda: [of_ranks(20, 20)]),
     (
         "LV506",
         lambda: ended("killed"),
-        "it read the sample 'cat.jpg', with 3 GiB",
-        lambda: ended("done"),
+        ["it read the sample 'cat.jpg', with 3 GiB"],
+        lambda: [ended("done")],
     ),
     (
         "LV507",
         lambda: failed("failed"),
-        "batch 3 of epoch 0 failed in worker 1, at sample 7",
-        lambda: failed("delivered"),
+        ["batch 3 of epoch 0 failed in worker 1, at sample 7"],
+        lambda: [failed("delivered")],
     ),
-    (
-        "LV507",
-        lambda: failed("lost"),
-        "batch 3 of epoch 0 never came from worker 1",
-        lambda: failed("delivered"),
-    ),
+    ("LV507", lambda: failed("lost"), ["batch 3 of epoch 0 never came from worker 1"], list),
     (
         "LV509",
         lambda: hung(ended_s=90.0),
-        "worker 1 began batch 11 of epoch 0, at sample 23",
-        lambda: hung(ended_s=7.25),
+        ["worker 1 began batch 11 of epoch 0, at sample 23"],
+        lambda: [hung(ended_s=7.25)],
     ),
     (
         "LV603",
         lambda: shaped(*(f"int64 [4, {n}]" for n in range(10, 50))),
-        "20 batches of 4 samples have 20 shapes: int64",
-        lambda: shaped(*(f"int64 [4, {16 * (1 + n % 4)}]" for n in range(40))),
+        ["20 batches of 4 samples have 20 shapes: int64"],
+        lambda: [shaped(*(f"int64 [4, {16 * (1 + n % 4)}]" for n in range(40)))],
     ),
 ]
+AS_IN_THE_SUMMARY = {"LV310", "LV311", "LV312", "LV313"}
 
 
 @pytest.mark.parametrize(("code", "sick", "says", "healthy"), CASES)
 def test_a_pitfall_is_found_where_it_is_and_clear_where_it_is_not(code, sick, says, healthy):
-    evidence = "".join(evidence_of(sick(), code).split())
+    trace = sick()
+    evidence = evidence_of(trace, code)
     assert evidence
-    assert "".join(says.split()) in evidence
-    diagnosis = findings_of(healthy())
-    assert diagnosis.broken == ()
-    assert code in diagnosis.clear
+    for words in says:
+        assert words in evidence
+    if code in AS_IN_THE_SUMMARY:
+        assert trace.summary().causes.iloc[0]["evidence"] in evidence
+    for each in healthy():
+        diagnosis = findings_of(each)
+        assert diagnosis.broken == ()
+        assert code in diagnosis.clear
 
 
 @pytest.mark.parametrize(
@@ -332,13 +327,6 @@ def test_a_loop_that_never_waits_has_nothing():
 def test_an_empty_trace_has_nothing_and_nothing_is_clear():
     diagnosis = findings_of(Trace.from_columns())
     assert (diagnosis.codes, diagnosis.clear, diagnosis.broken) == ((), (), ())
-
-
-@pytest.mark.parametrize("code", ["LV310", "LV311", "LV312", "LV313"])
-def test_a_cause_of_waiting_is_told_as_the_summary_tells_it(code):
-    sick = next(trace for each, trace, *_ in CASES if each == code)()
-    said = sick.summary().causes.iloc[0]["evidence"]
-    assert said in {line for each in findings_of(sick) for line in each.evidence}
 
 
 @pytest.mark.parametrize(
