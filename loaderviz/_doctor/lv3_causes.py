@@ -80,7 +80,7 @@ def __iter__(self):  # of the dataset
 
 @check("LV311", recorded=True)
 def _drift(case: Case) -> Seen | None:
-    return _seen(
+    return seen_cause(
         costly_cause(case, "drift"),
         fix="""
 DataLoader(dataset, shuffle=True)  # if samples are sorted by size
@@ -91,7 +91,7 @@ DataLoader(dataset, shuffle=True)  # if samples are sorted by size
 
 @check("LV312", recorded=True)
 def _slow_sampler(case: Case) -> Seen | None:
-    return _seen(
+    return seen_cause(
         costly_cause(case, "sampler"),
         "the main process draws them, between steps: workers do not help",
         fix="""
@@ -107,7 +107,7 @@ def _throttled(case: Case) -> Seen | None:
     if cause is None:
         return None
     workers = min(max(1, int(case.cpus_allowed)), max(1, case.setup.num_workers))
-    return _seen(
+    return seen_cause(
         cause,
         fix=f"""
 DataLoader(dataset, num_workers={workers})
@@ -116,6 +116,6 @@ DataLoader(dataset, num_workers={workers})
     )
 
 
-def _seen(cause: CostlyCause | None, *more: str, fix: str) -> Seen | None:
+def seen_cause(cause: CostlyCause | None, *more: str, fix: str = "") -> Seen | None:
     """What shows a cause, its cure as the table says it, and code."""
     return None if cause is None else seen(*cause.evidence, *more, fix=f"{cause.cure}{fix}")

@@ -15,7 +15,7 @@ from loaderviz._doctor.batch_contents import MANY_OBJECTS, Contents
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
-from loaderviz._doctor.lv3_causes import costly_cause
+from loaderviz._doctor.lv3_causes import costly_cause, seen_cause
 from loaderviz._doctor.lv3_cpus import handing_over_s
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.text import count, duration, percent
@@ -44,17 +44,10 @@ def _require_batches(epoch: Epoch, least: int = LEAST_BATCHES) -> Epoch:
 def _no_workers(case: Case) -> Seen | None:
     if case.setup.num_workers:
         return None
-    pace_s = min(_require_batches(case.epoch(number), 4).pace_s for number in (0, 1))
-    evidence: tuple[str, ...] = (
-        f"making a batch takes {duration(pace_s)} in the main process, and each training step "
-        "waits for it",
-    )
     if case.recording is not None:
-        cause = costly_cause(case, "main_process")
-        if cause is None:
-            return None
-        evidence = cause.evidence
-    elif pace_s < CHEAP_BATCH_S:
+        return seen_cause(costly_cause(case, "main_process"))
+    pace_s = min(_require_batches(case.epoch(number), 4).pace_s for number in (0, 1))
+    if pace_s < CHEAP_BATCH_S:
         return None
     contents = case.observed(Contents)
     if contents is not None and contents.unpickle_s > UNPICKLING_SHARE * pace_s:
@@ -64,7 +57,8 @@ def _no_workers(case: Case) -> Seen | None:
     keep_busy = math.floor(allowed / busy) if busy > 0 else MOST_WORKERS
     workers = max(1, min(keep_busy, MOST_WORKERS))
     return seen(
-        *evidence,
+        f"making a batch takes {duration(pace_s)} in the main process, and each training step "
+        "waits for it",
         f"that keeps {percent(busy)} of one CPU busy; this process may use {allowed:g}",
         f"predicted: {workers} workers would deliver a batch every {duration(pace_s / workers)}",
         fix=f"""
@@ -75,17 +69,10 @@ DataLoader(dataset, num_workers={workers}, persistent_workers=True)
 
 
 def _busy(case: Case) -> float:
-    """How many CPUs the making of batches keeps busy, in the main process.
-
-    A recording does not hold the CPU time of child processes that the main process has waited for.
-    """
-    if case.recording is None:
-        epoch = case.epoch()
-        cpu_s = epoch.notes[-1].cpu_s - epoch.notes[0].cpu_s
-        return cpu_s / max(epoch.delivered_s[-1] - epoch.delivered_s[0], 1e-9)
-    batches = case.recorded().batches
-    made_s = batches["ready_s"] - batches["started_s"]
-    return float(batches["cpu_s"].sum() / max(made_s.sum(), 1e-9))
+    """How many CPUs the making of batches keeps busy, in the main process."""
+    epoch = case.epoch()
+    cpu_s = epoch.notes[-1].cpu_s - epoch.notes[0].cpu_s
+    return cpu_s / max(epoch.delivered_s[-1] - epoch.delivered_s[0], 1e-9)
 
 
 @check("LV302", recorded=True)

@@ -275,8 +275,9 @@ def _verdict(bounds: _Bounds) -> str:
     if bounds.keeps_up and low <= now:
         return f"{rates}: enough" + (f", and {_between(low, now)} may do" if low < now else "")
     needed = bounds.needed[0]
+    more = f", up to {high} if the loop still waits" if high > low else ""
     short = f", the most to be tried; {needed} would be needed" if needed > low else ""
-    return f"{rates}: try {_between(low, high)}{short}"
+    return f"{rates}: try {count(low, 'worker')}{more}{short}"
 
 
 def _between(low: int, high: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pandas as pd
 
 from loaderviz._audit import Mixing
-from loaderviz._doctor import Diagnosis, findings_of
+from loaderviz._doctor import Diagnosis, Finding, findings_of
 from loaderviz.failed_part import Part, part
 from loaderviz.figures.results.run_figure import incident_name
 from loaderviz.report import report_tables
@@ -275,6 +275,7 @@ class Content:
         of_findings = [
             Action(finding.title, "; ".join(finding.evidence), finding.fix, finding.severity)
             for finding in self.findings.findings
+            if not self._is_of_settings(finding)
         ]
         errors = [action for action in of_findings if action.kind == "error"]
         errors += [
@@ -289,6 +290,20 @@ class Content:
         ]
         others = [action for action in of_findings if action.kind != "error"]
         return [*errors, *self._settings_action(), *others]
+
+    def _is_of_settings(self, finding: Finding) -> bool:
+        """Whether a finding is about the workers that the settings of the same loader lack."""
+        present, chosen = self.prediction.present, self.prediction.chosen
+        return (
+            finding.code == "LV301"
+            and present is not None
+            and present["num_workers"] < chosen["num_workers"]
+            and (len(self.loaders) == 1 or finding.evidence[0] == f"seen in {self._predicted}")
+        )
+
+    @property
+    def _predicted(self) -> str:
+        return self.loader_names[self.prediction.loader]
 
     def _distributed_sampler_code(self, loader: int) -> str:
         """The fix where several ranks read the whole of one map-style dataset; else empty."""
@@ -315,9 +330,10 @@ class Content:
         of = _whose(self.summary.name_of(prediction.loader) if len(self.loaders) > 1 else "")
         if chosen["num_workers"] != present["num_workers"]:
             more = chosen["num_workers"] > present["num_workers"]
-            changed = recommendation.verdict.rpartition(": ")[2]
+            why, _, changed = recommendation.verdict.rpartition(": ")
             what = f"Change the settings{of}: {changed}" if more else f"Fewer workers may do{of}"
-            why = f"{_changes(prediction)}{' at least' * more}. {recommendation.verdict}"
+            facts = why if more else recommendation.verdict
+            why = f"{_changes(prediction)}. {facts[:1].upper()}{facts[1:]}"
             return [Action(what, why, recommendation.code)]
         if self.summary.wait_share <= NEVER_WAITS or recommendation.limits.startswith("step"):
             why = "the model's own steps set the pace: faster loading would gain nothing"

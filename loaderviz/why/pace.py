@@ -116,6 +116,14 @@ class Pace:
         return self.epoch.waited_s / self.epoch.seconds
 
     @property
+    def fewest_workers(self) -> int:
+        """The fewest workers that may make what the loop takes, by the ranges; 0: nobody knows."""
+        read_s, step_s = self.read_range_s[0], self.step_range_s[1]
+        if self.cpu_supply < self.demand or not read_s * step_s > 0:
+            return 0
+        return math.ceil(read_s / step_s)
+
+    @property
     def accelerator_utilisation(self) -> float:
         """AU, as MLPerf Storage and DLIO define it: time in steps / time, ends left out.
 

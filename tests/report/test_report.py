@@ -65,8 +65,8 @@ class TestItsContent:
     ):
         assert content.summary.verdict == waiting.summary().verdict
         (action, *_) = content.actions
-        assert action.what == "Change the settings: try 4 to 5 workers"
-        assert "num_workers 2 → 4 at least" in action.why
+        assert action.what == "Change the settings: try 4 workers, up to 5 if the loop still waits"
+        assert "num_workers 2 → 4. 2 workers make" in action.why
         assert action.code.startswith("DataLoader(")
 
     def test_without_a_prediction_the_first_action_is_about_the_first_cause(self, waiting, content):

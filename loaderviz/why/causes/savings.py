@@ -6,6 +6,7 @@ Of the recorded loop, and of a whole epoch at its pace; nothing is simulated by 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -203,19 +204,27 @@ class Replays:
     def advised_workers(self, loader: int, pace: Pace | None) -> int | None:
         """The fewest workers of which no more would shorten an epoch, or the recorded loop, by 2 %.
 
-        They make what the loop takes, as far as the CPUs allow. None where nobody can tell.
+        At least those that the pace asks for, as ``recommend`` does of a recording: one number.
+        None where nobody can tell.
         """
         epoch = self.epoch(pace) if pace is not None else None
         loop = epoch[0] if epoch else self.recorded
         if loader not in loop.workers or not self.is_alike:
             return None
         now = loop.workers[loader].n
-        tried = [now + 1]
-        while tried[-1] < self._most_workers(loop, loader, now):
+        most = self._most_workers(loop, loader, now)
+        asked = pace.fewest_workers if pace is not None and pace.is_enough else 0
+        tried = [max(now + 1, min(asked, most))]
+        while tried[-1] < most:
             tried.append(math.ceil(tried[-1] * MORE))
         took_s = [self._with_workers_s(loop, loader, n) for n in tried]
-        enough = min(took_s) * (1 + NEVER_WAITS)
-        return next(n for n, took in zip(tried, took_s, strict=True) if took <= enough)
+        enough_s = min(took_s) * (1 + NEVER_WAITS)
+        first = next(i for i, took in enumerate(took_s) if took <= enough_s)
+        between = range(tried[first - 1] + 1, tried[first]) if first else range(0)
+        fewest = bisect_left(
+            between, True, key=lambda n: self._with_workers_s(loop, loader, n) <= enough_s
+        )
+        return [*between, tried[first]][fewest]
 
     def _most_workers(self, loop: Loop, loader: int, now: int) -> int:
         """As many as make what the loop takes if it never waits, or as ``recommend`` would try."""
