@@ -68,6 +68,23 @@ class TestItsContent:
         assert action.what == "Change the settings: try 4 workers, up to 5 if the loop still waits"
         assert "num_workers 2 → 4. 2 workers make" in action.why
         assert action.code.startswith("DataLoader(")
+        assert "num_workers=4" in action.code
+        assert "some 4 gain most" in content.causes[0]["cure"]
+
+    @pytest.mark.parametrize("read_s", [0.0251, 0.04, 0.0937])  # for 3, 4 and 8 workers
+    def test_of_a_loader_without_workers_it_names_one_number(self, read_s, monkeypatch):
+        monkeypatch.setattr(
+            "loaderviz.report.report_content.predict", predictions_and_audits.predict
+        )
+        costs = Costs(sample_s=read_s / 4, step_s=0.012, cores=8)
+        found = content_of(simulate(costs, num_workers=0, batch_size=4, n_batches=60))
+        settings, *others = found.actions
+        (n,) = set(re.findall(r"num_workers=(\d+)", settings.code))
+        assert settings.what.startswith(f"Change the settings: try {n} workers")
+        assert found.causes[0]["cure"].startswith(f"num_workers={n} loads")
+        (finding,) = [each for each in found.findings.findings if each.code == "LV301"]
+        assert f"num_workers={n} " in finding.fix
+        assert finding.title not in [action.what for action in others]
 
     def test_without_a_prediction_the_first_action_is_about_the_first_cause(self, waiting, content):
         unpredicted = changed(content, prediction=Prediction(why_not="it is too long"))

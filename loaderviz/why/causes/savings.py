@@ -6,7 +6,6 @@ Of the recorded loop, and of a whole epoch at its pace; nothing is simulated by 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -220,11 +219,10 @@ class Replays:
         took_s = [self._with_workers_s(loop, loader, n) for n in tried]
         enough_s = min(took_s) * (1 + NEVER_WAITS)
         first = next(i for i, took in enumerate(took_s) if took <= enough_s)
-        between = range(tried[first - 1] + 1, tried[first]) if first else range(0)
-        fewest = bisect_left(
-            between, True, key=lambda n: self._with_workers_s(loop, loader, n) <= enough_s
-        )
-        return [*between, tried[first]][fewest]
+        too_few = tried[first - 1] if first else tried[0] - 1
+        between = range(too_few + 1, tried[first])
+        does = (n for n in between if self._with_workers_s(loop, loader, n) <= enough_s)
+        return next(does, tried[first])
 
     def _most_workers(self, loop: Loop, loader: int, now: int) -> int:
         """As many as make what the loop takes if it never waits, or as ``recommend`` would try."""
