@@ -21,8 +21,8 @@ def test_what_is_called_lies_below_its_caller_as_wide_as_its_time():
         "read": (1, 0.0, 3.9),
         "__getitem__:41  row = self.table.iloc[i]": (2, 0.0, 3.0),
         "pandas": (3, 0.0, 3.0),
-        "__getitem__:42  return a": (2, 3.0, 0.9),
-        "augment:60  time.sleep(0": (3, 3.0, 0.9),
+        "__getitem__:42": (2, 3.0, 0.9),
+        "augment:60  time": (3, 3.0, 0.9),
         "": (1, 3.9, 0.1),
     }
 
@@ -33,9 +33,16 @@ def test_hover_tells_the_frames_of_a_package_and_what_was_waited_for():
     assert "the loop waited for 50 % of it" in hover
 
 
+def test_the_foot_of_a_box_is_as_long_as_the_loop_waited_for_it():
+    figure = figures.lines(with_lines(made()))
+    boxes, waited = figure.data[0], figure.data[-1]
+    assert waited.base == boxes.base
+    assert (boxes.x[2], waited.x[2]) == pytest.approx((3.0, 1.5))
+
+
 def test_the_longest_lines_have_bars_of_cpu_time_and_waiting():
     figure = figures.lines(with_lines(made()))
-    cpu, waiting = figure.data[1:]
+    cpu, waiting = figure.data[1:3]
     assert figure.layout.yaxis2.ticktext[:2] == ("dataset.py:41", "dataset.py:60")
     assert cpu.x[:2] == pytest.approx([2.9, 0.1])
     assert waiting.x[:2] == pytest.approx([0.1, 0.8])

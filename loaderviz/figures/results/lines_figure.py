@@ -17,11 +17,11 @@ from loaderviz.trace import Trace
 from loaderviz.trace.lines_of_code import PHASES, Frame, Looked, looked, own_frames, rows_of
 from loaderviz.trace.loaders_as_one import as_one
 
-ROW_PX, LINE_PX, GAP_PX, RIGHT_PX, LEFT_PX = 26, 26, 58, 22, 14
+ROW_PX, LINE_PX, GAP_PX, RIGHT_PX, KEY_PX = 26, 26, 58, 22, 22
 MOST_ROWS: Final = 12  # of the picture: what is called further in is not drawn
 MOST_LINES: Final = 10
 LEAST: Final = 0.01  # of the reading: less is not drawn
-CHARACTERS: Final = 110  # that fit into the widest box
+CHARACTERS: Final = 72  # that fit into the widest box on a page of 800 px
 MOST_NAME: Final = 34  # characters of a line's name at the axis
 
 
@@ -48,9 +48,9 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     """Draw which lines of code took the time in which samples were read, and what called them.
 
     On top is all that was looked at; below each box lie the lines that it called, as wide as the
-    time that they took: your own each, those of a package in one. Boxes are the more orange, the
-    more of it the loop waited for; what is below 1 % is not drawn. Under them are the ten longest
-    lines of your own, with what was on a CPU and what was not; hover for their source.
+    time that they took: your own each, those of a package in one. The bar at the foot of a box is
+    as long as what the loop waited for it; what is below 1 % is not drawn. Under them are the ten
+    longest lines of your own, with what was on a CPU and what was not; hover for their source.
 
     Args:
         trace: a recorded ``Trace``, with lines.
@@ -78,10 +78,9 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     layout = style.layout(
         colours,
         title=_title(rows_of(seen)[0]),
-        numbers=f"measured · {duration(root.seconds)} of reading in {_looks(seen)} · from blue to "
-        "orange: the part that the loop waited for",
-        height=TITLE_PX + inner_px + AXIS_PX,
-        margins=(axes.labels_px(names), RIGHT_PX, TITLE_PX, AXIS_PX),
+        numbers=f"measured · {duration(root.seconds)} of reading in {_looks(seen)}",
+        height=TITLE_PX + KEY_PX + inner_px + AXIS_PX,
+        margins=(axes.labels_px(names), RIGHT_PX, TITLE_PX + KEY_PX, AXIS_PX),
     )
     layout |= {
         "xaxis": axes.axis(colours, anchor="y", showticklabels=False, showgrid=False,
@@ -90,15 +89,26 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
         "xaxis2": axes.axis(colours, "seconds of reading, of all workers", anchor="y2",
                             range=[0, 1.02 * float(rows["seconds"].max())], nticks=8),
         "yaxis2": axes.lane_axis(colours, names, domain=[0, lines_px / inner_px], anchor="x2"),
-        "annotations": [axes.in_margin(_KEY, 0, x=0, y=lines_px / inner_px, yref="paper",
-                                       yanchor="bottom", yshift=4, align="left")],
+        "annotations": [axes.in_margin(key, 0, x=0, y=y, yref="paper", yanchor="bottom", yshift=4,
+                                       align="left")
+                        for key, y in ((_STACKS_KEY, 1), (_LINES_KEY, lines_px / inner_px))],
     }  # fmt: skip
-    return Figure.unchecked([_stacks(boxes, root.seconds), *_bars(rows)], layout)
+    parts = [_stacks(boxes, root.seconds), *_bars(rows), _waited(boxes)]
+    return Figure.unchecked(parts, layout)
 
 
-_KEY: Final = (
-    f"The longest lines: <span style='color: {style.BLUE}'>■</span> on a CPU  "
-    f"<span style='color: {style.QUIET}'>■</span> not on a CPU"
+def _key(title: str, **marks: str) -> str:
+    """A line of a legend: a title, and a square of each colour with what it stands for."""
+    squares = (f"<span style='color: {colour}'>■</span> {what}" for what, colour in marks.items())
+    return "  ".join([f"{title}:", *squares])
+
+
+_STACKS_KEY: Final = _key(
+    "What called what",
+    **{"time of reading": style.SKY, "the part that the loop waited for": style.WAIT},
+)
+_LINES_KEY: Final = _key(
+    "The longest lines", **{"on a CPU": style.BLUE, "not on a CPU": style.QUIET}
 )
 
 
@@ -150,10 +160,7 @@ def _stacks(boxes: list[tuple[Box, float, int]], whole_s: float) -> dict[str, An
         "x": [box.seconds for box, _, _ in boxes],
         "y": [row for _, _, row in boxes],
         "width": 0.94,
-        "marker": {
-            "color": [_colour(box.waited_s / (box.seconds or 1.0)) for box, _, _ in boxes],
-            "line": {"width": 1, "color": style.EDGE},
-        },
+        "marker": {"color": style.SKY, "line": {"width": 1, "color": style.EDGE}},
         "text": [html.escape(_fitting(box, whole_s)) for box, _, _ in boxes],
         "textposition": "inside",
         "insidetextanchor": "start",
@@ -168,7 +175,7 @@ def _stacks(boxes: list[tuple[Box, float, int]], whole_s: float) -> dict[str, An
 def _fitting(box: Box, whole_s: float) -> str:
     """As much of its name as the box is wide; nothing where not even the first word fits."""
     most = int(CHARACTERS * box.seconds / whole_s)
-    return box.name[:most] if len(box.name.split(" ")[0]) <= most else ""
+    return box.name[:most].rstrip() if len(box.name.split(" ")[0]) <= most else ""
 
 
 def _hover(box: Box, whole_s: float) -> str:
@@ -179,11 +186,18 @@ def _hover(box: Box, whole_s: float) -> str:
     return f"<b>{html.escape(box.name)}</b>{about}<br>{numbers}"
 
 
-def _colour(waited: float) -> str:
-    """From quiet blue, where the loop did not wait, to the colour of waiting."""
-    pairs = [[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in (style.SKY, style.AMBER)]
-    mixed = [round(a + (b - a) * min(max(waited, 0.0), 1.0)) for a, b in zip(*pairs, strict=True)]
-    return "#" + "".join(f"{each:02x}" for each in mixed)
+def _waited(boxes: list[tuple[Box, float, int]]) -> dict[str, Any]:
+    """At the foot of each box, what of it the loop waited for."""
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "base": [at_s for _, at_s, _ in boxes],
+        "x": [min(box.waited_s, box.seconds) for box, _, _ in boxes],
+        "y": [row + 0.38 for _, _, row in boxes],
+        "width": 0.18,
+        "marker": {"color": style.WAIT, "line": {"width": 0}},
+        "hoverinfo": "skip",
+    }
 
 
 def _bars(rows: Any) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ assert first["source"].startswith("time.sleep(0.008)")
 assert second["source"].startswith("time.sleep(0.3)")
 assert {row["source"] for row in (first, second)} <= code
 assert first["cpu_s"] < first["seconds"] / 2
+assert f"{first['share']:.0%}" == "63%"
 
 # %% after which-line-10: the slow samples go to another line
 assert "goes to record_18.py:33  time.sleep(0.3)" in causes.loc["slow_samples", "evidence"]
