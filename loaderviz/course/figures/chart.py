@@ -32,7 +32,7 @@ def chart(
         x: the title of the x axis, with its unit.
         y: the title of the y axis, with its unit.
         numbers: the subtitle: what the title rests on.
-        points: by name, single (x, y) to point out; one with the name "" has just its mark.
+        points: by name, single (x, y) to point out; one with the name of a line has just its mark.
 
     Raises:
         LoaderVizError: for no lines, and a line without values or with unequal numbers of positions
@@ -56,17 +56,20 @@ def chart(
                 "showarrow": False,
             },
             *_line_labels(lines, top),
-            *(_point_label(name, point) for name, point in points.items() if name),
+            *(
+                _point_label(name, point) for name, point in points.items() if name not in lines
+            ),
         ],
     }  # fmt: skip
     line_marks = [_line_mark(name, line, x, i) for i, (name, line) in enumerate(lines.items())]
+    series = {name: style.series(i) for i, name in enumerate(lines)}
     point_marks: dict[str, Any] = {
         "type": "scatter",
         "mode": "markers",
         "hoverinfo": "skip",
         "x": [x for x, _ in points.values()],
         "y": [y for _, y in points.values()],
-        "marker": {"size": 14, "color": style.GREEN},
+        "marker": {"size": 14, "color": [series.get(name, style.GREEN) for name in points]},
     }
     return Figure(data=[*line_marks, point_marks], layout=layout)
 
