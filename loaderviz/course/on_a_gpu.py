@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,17 @@ from torch.utils.data import DataLoader, Dataset
 from loaderviz.course.simulated_device import WAYS
 from loaderviz.course.train_script import CuredPhotos
 from loaderviz.course.train_script import folder as photos_folder
+from loaderviz.figures.display import Figure
+from loaderviz.figures.timelines.timeline import drawn
 from loaderviz.recorder import record, span
+from loaderviz.text import duration
 from loaderviz.trace import Trace, load
 
 WARM_UP = 3  # steps and batches; the first use of a device loads libraries and allocates memory
 
 
 def to_device(loader: Iterable[Any], device: str = "cuda", **options: Any) -> Iterator[Any]:
-    """Yields each batch on the device; copies and steps are in one stream.
+    """Yields each batch on the device; copies and steps are in one queue.
 
     ``options`` go to ``batch.to``, as ``non_blocking=True``.
     """
@@ -34,7 +38,7 @@ def to_device(loader: Iterable[Any], device: str = "cuda", **options: Any) -> It
 
 
 def copied_ahead(loader: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
-    """Yields each batch on the device, while the next one is copied in a second stream."""
+    """Yields each batch on the device, while the next one is copied in a second queue."""
     side, ahead = torch.cuda.Stream(), None
     for batch in loader:
         main = torch.cuda.current_stream()
@@ -170,6 +174,19 @@ def short_training(**settings: Any) -> Trace:
 def recordings(folder: str | Path) -> dict[str, Trace]:
     """The recording of each of the four ``WAYS`` that ``record.py`` has left in ``folder``."""
     return {way: load(Path(folder, f"{file_name(way)}.parquet")) for way in WAYS}
+
+
+def plain_timeline(trace: Trace) -> Figure:
+    """Its timeline, without the band of phases and without what the loop names in a step."""
+    plain = replace(trace, spans=trace.spans.iloc[:0])
+    summary = trace.summary()
+    figure = drawn(plain, summary, with_phases=False).figure()
+    idle = (
+        f"device: {duration(summary.device_busy_s)} busy + {duration(summary.device_idle_s)} idle"
+    )
+    return figure.update_layout(
+        title_subtitle_text=f"measured · {len(trace.batches)} batches · {idle}"
+    )
 
 
 def file_name(way: str) -> str:
