@@ -10,11 +10,11 @@ from loaderviz.text import duration
 from loaderviz.trace import Trace
 
 CHOICES = "workers", "prefetch", "collate", "slow_samples", "uneven", "sampler"
-ANSWERS = {"A": "collate", "B": "uneven", "C": "sampler"}
+ANSWERS = {"A": "workers", "B": "uneven", "C": "sampler"}
 TITLE = "What does the loop wait for? Loader {}"
 
 hint = Hints(
-    "A: the worker is busy all the time. With what, coloured boxes or grey ones?",
+    "A: both workers are busy all the time. With what, coloured boxes or grey ones?",
     "B: look at the second half. Who still reads?",
     "C: nobody is busy, and yet the loop waits. Before a batch can be read, the sampler has to "
     "draw the keys of its samples.",
@@ -51,8 +51,8 @@ def _took_s(name: str, *, sick: bool) -> float:
 def _run(name: str, *, sick: bool) -> Trace:
     """The loader with its cause, or without it: 96 samples in batches of 8, steps of 10 ms."""
     if name == "A":
-        costs = Costs(sample_s=0.002, step_s=0.01, collate_s=0.05 if sick else 0.0)
-        return simulate(costs, num_workers=1, batch_size=8, n_batches=12)
+        costs = Costs(sample_s=0.004, step_s=0.01)
+        return simulate(costs, num_workers=2 if sick else 4, batch_size=8, n_batches=12)
     if name == "B":
         shards = [80, 8, 8] if sick else [32, 32, 32]
         costs = Costs(sample_s=0.01, step_s=0.01)

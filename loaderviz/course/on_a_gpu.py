@@ -181,12 +181,11 @@ def plain_timeline(trace: Trace) -> Figure:
     plain = replace(trace, spans=trace.spans.iloc[:0])
     summary = trace.summary()
     figure = drawn(plain, summary, with_phases=False).figure()
-    idle = (
-        f"device: {duration(summary.device_busy_s)} busy + {duration(summary.device_idle_s)} idle"
+    busy, idle = map(duration, (summary.device_busy_s, summary.device_idle_s))
+    figure.layout.title.subtitle.text = (
+        f"measured · {len(trace.batches)} batches · device: {busy} busy + {idle} idle"
     )
-    return figure.update_layout(
-        title_subtitle_text=f"measured · {len(trace.batches)} batches · {idle}"
-    )
+    return figure
 
 
 def file_name(way: str) -> str:

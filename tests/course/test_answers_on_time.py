@@ -26,7 +26,7 @@ from loaderviz.course.in_a_worker import arrives, own_mib, stderr_of_workers
 from loaderviz.course.run_in_shell import run_python, shell
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "10_your_own_loader.ipynb"
-CAUSES = {"A": "collate", "B": "uneven", "C": "sampler"}
+CAUSES = {"A": "workers", "B": "uneven", "C": "sampler"}
 
 ENOUGH_WORKERS = [
     (3, False, "the model waits"),  # nearly keeps up
@@ -110,7 +110,7 @@ def test_a_dearer_or_slower_way_to_feed_a_device_is_told(way, workers, says):
     ("answers", "says"),
     [
         (dict.fromkeys(CAUSES, "?"), "A: '?' is none of 'workers'"),
-        (CAUSES | {"A": "workers"}, "not 'workers' that loader A"),  # more would collate, too
+        (CAUSES | {"A": "collate"}, "not 'collate' that loader A"),
         (CAUSES | {"C": "prefetch"}, "not 'prefetch' that loader C"),  # workers are idle
     ],
 )
