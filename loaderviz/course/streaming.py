@@ -1,12 +1,13 @@
-"""An exercise of notebook 06: an endless stream that opens files as it goes."""
+"""Exercises of notebook 06: an endless stream that opens files as it goes, and slots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from loaderviz.course.exercises import Check, Hints, explains_errors
+from loaderviz.course.figures import Slots
 
 LINES = 4  # of each file
 ROUNDS = 2.5  # how often the exercise reads all files
@@ -17,6 +18,10 @@ endless_hint = Hints(
     "take one item after another?",
     "map(lines, paths) opens nothing until its next item is asked for.",
     "what has to be repeated without end: the lines, the opened files, or the paths?",
+)
+dealt_hint = Hints(
+    "deal the sequences like cards: which ones does slot 1 of 3 get?",
+    "1, 4, 7 and so on: sequences[1::3].",
 )
 
 
@@ -81,3 +86,26 @@ def endless(
         return Check(False, f"Not yet: {message}: the stream keeps every line in memory.")
     message = f"{n_expected} lines without end, and a file was opened {len(opened)} times."
     return Check(True, message)
+
+
+@explains_errors
+def dealt(streams: Callable[[Sequence[range], int], Iterable[Iterable[int]]]) -> Check:
+    """Whether ``streams(sequences, n_slots)`` keeps sequences whole, and each sample comes once.
+
+    It returns one stream for each slot. Shows the slots of the first batches that are wrong.
+    """
+    sequences = [range(10 * k, 10 * k + 4 + k % 3) for k in range(1, 7)]
+    samples = sorted(chain.from_iterable(sequences))
+    for n_slots in (2, 3):
+        made = [list(islice(each, len(samples) + 1)) for each in streams(sequences, n_slots)]
+        if len(made) != n_slots:
+            return Check(False, f"Not yet: {n_slots} slots got {len(made)} streams.")
+        slots = Slots.of(zip(*made, strict=False), sequences)
+        if slots.breaks or slots.repeats:
+            return Check(False, f"Not yet, {n_slots} slots: {slots.verdict}.", slots.figure())
+        came = sorted(chain.from_iterable(made))
+        if came != samples:
+            wrong = next(each for each in samples if came.count(each) != 1)
+            times = came.count(wrong)
+            return Check(False, f"Not yet, {n_slots} slots: sample {wrong} comes {times} times.")
+    return Check(True, "With 2 and 3 slots each sample comes once, and no sequence is torn.")

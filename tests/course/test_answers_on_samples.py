@@ -217,12 +217,22 @@ BATCHES = [
     ),
 ]
 
+SLOTS = [
+    (lambda all_of, n: [chain(*all_of[slot::n]) for slot in range(n)], True, "comes once"),
+    (lambda all_of, n: [[*chain(*all_of)][slot::n] for slot in range(n)], False, "not go on"),
+    (lambda all_of, n: [chain(*all_of) for _ in range(n)], False, "batches hold a sample twice"),
+    (lambda all_of, n: [chain(*all_of)], False, "2 slots got 1 streams"),
+    (lambda all_of, n: [chain(*all_of[slot:-1:n]) for slot in range(n)], False, "comes 0 times"),
+    (lambda all_of, n: [cycle(each) for each in all_of[:n]], False, "comes 7 times"),
+]
+
 ANSWERS = {
     map_and_iterable.every_epoch: BELTS,
     duplicates.once: SHARED_OUT,
     lost_samples.faults: FAULTS,
     randomness.apart: SEEDS,
     streaming.endless: STREAMS,
+    streaming.dealt: SLOTS,
     many_ranks.share: SHARES,
     stop_and_resume.resumes: ORDERS,
     mixing_a_stream.mixed: MIXED,

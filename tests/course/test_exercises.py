@@ -32,6 +32,7 @@ IN_CODE = {
     "MyStream": "01_map_and_iterable",
     "share": "04_duplicates_and_losses",
     "stream": "06_streaming",
+    "streams": "06_streaming",
     "order": "11_stop_and_resume",
     "mixed": "14_mixing_a_stream",
     "batches": "15_batches_by_length",
