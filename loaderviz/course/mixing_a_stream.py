@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from loaderviz._audit import audit
 from loaderviz.course.datasets.shuffling import shuffled
 from loaderviz.course.exercises import Check, Hints, explains_errors
 from loaderviz.course.figures.shuffled_orders import classes
+from loaderviz.figures.display import Figure
 
 CLASSES, BATCH_SIZE, ORDERS = 10, 50, 100
 N, SHARD, ROOM, ENOUGH, TRIES = 1000, 10, 200, 9, 30  # of the exercise
@@ -35,6 +37,25 @@ def _classes_in(order: Iterable[int], n: int) -> float:
     classes_of = np.fromiter(order, int) * CLASSES // n
     batches = (classes_of[start : start + BATCH_SIZE] for start in range(0, n, BATCH_SIZE))
     return float(np.mean([len(np.unique(batch)) for batch in batches]))
+
+
+def tenths_in_a_batch(loader: Any, key: Callable[[Any], Any]) -> Figure:
+    """Draw from which tenths of the source the samples of a loader's first epoch come.
+
+    ``key`` returns what tells where a sample lay; keys are sorted to find its place.
+    """
+    found = audit(loader, key=key)
+    places = np.argsort(np.argsort(found.keys))
+    came = found.deliveries.assign(
+        tenth=CLASSES * places[found.deliveries["sample"]] // len(places)
+    )
+    batches = came.groupby(["rank", "batch"])["tenth"]
+    full = CLASSES * (1 - (1 - 1 / CLASSES) ** batches.size()).mean()
+    return classes(
+        {"the source": np.sort(came["tenth"]), "as it came": came["tenth"]},
+        title=f"A batch has samples of {batches.nunique().mean():.1f} of {CLASSES} tenths of the "
+        f"source; after a full shuffle {full:.1f}",
+    )
 
 
 class _Shard:

@@ -7,7 +7,7 @@ from itertools import chain, cycle
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz import LoaderVizError, audit
 from loaderviz.course import (
@@ -22,7 +22,7 @@ from loaderviz.course import (
     stop_and_resume,
     streaming,
 )
-from loaderviz.course.datasets import DoubledRows, Stream
+from loaderviz.course.datasets import BufferedStream, DoubledRows, Stream
 from loaderviz.course.datasets.shuffling import shuffled
 
 # Notebook 01
@@ -282,6 +282,16 @@ def test_the_classes_in_a_batch_are_those_of_other_orders_too(monkeypatch):
     assert mixing_a_stream.classes_in_a_batch(1000, 1) == 1  # nothing is shuffled
     monkeypatch.setattr(mixing_a_stream, "ORDERS", 400)
     assert f"{mixing_a_stream.classes_in_a_batch(1000, 100):.1f}" == f"{told:.1f}" == "4.3"
+
+
+@pytest.mark.parametrize(("buffer_size", "tenths"), [(1, 1.0), (2000, 9.9)])
+def test_a_stream_of_the_reader_s_is_measured_by_the_tenths_of_its_source(buffer_size, tenths):
+    stream = BufferedStream(range(0, 4000, 2), buffer_size)
+    figure = mixing_a_stream.tenths_in_a_batch(DataLoader(stream, batch_size=50), key=int)
+    assert f"has samples of {tenths} of 10 tenths" in figure.layout.title.text
+    assert "after a full shuffle 9.9" in figure.layout.title.text
+    source, came = (drawn.z[0] for drawn in figure.data)
+    assert list(source) == sorted(came)
 
 
 def test_an_epoch_of_two_processes_has_a_lane_for_each():

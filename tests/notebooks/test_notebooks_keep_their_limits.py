@@ -13,7 +13,7 @@ CELLS, WORDS, PICTURES = 45, 1200, 6
 DRAWS = re.compile(
     r"\b(timeline|plot_timings|chart|vary|explore|play|causes|starts|mixing|contact_sheet|"
     r"figure|beside|slots|stacked|padding|epochs|device_streams|shuffled_orders|with_landmarks|"
-    r"memory|waits|candidates)\("
+    r"memory|waits|candidates|tenths_in_a_batch)\("
 )
 NOT_READ = re.compile(r"```.*?```|!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)|<[^>]*>", re.DOTALL)
 
