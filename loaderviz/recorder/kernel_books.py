@@ -174,9 +174,9 @@ class MachineAccounts:
     def since_then(self) -> dict[str, Any]:
         """Seconds since it was made, for a trace's ``meta``; what is not known is not in.
 
-        ``recorded_s`` by the clock; ``main_cpu_s`` that this process computed in all its threads, its
-        steps among them; ``throttled_s`` that CPUs were withheld by a quota, added up
-        over the CPUs; ``pressure_s`` that some task waited, by resource.
+        ``recorded_s`` by the clock; ``main_cpu_s`` that this process computed, in its steps, too,
+        and in all threads; ``throttled_s`` that CPUs were withheld by a quota, added up over the
+        CPUs; ``pressure_s`` that some task waited, by resource.
         """
         facts: dict[str, Any] = {
             "recorded_s": (now() - self._since_ns) / 1e9,
