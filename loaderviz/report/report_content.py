@@ -32,6 +32,7 @@ from loaderviz.why.causes.cause_texts import cause_rows
 from loaderviz.why.causes.costly_lines import costly_lines, known_cost
 from loaderviz.why.loader_share import short_names
 from loaderviz.why.notes import NAMED, RECORD_ITS_OBJECT
+from loaderviz.why.samples_in_memory import one_by_one_s
 from loaderviz.why.shapes import Shapes
 from loaderviz.why.summary import Summary
 from loaderviz.why.verdict import NEVER_WAITS
@@ -318,7 +319,12 @@ class Content:
         prediction = self.prediction
         recommendation = prediction.recommendation
         present, chosen = prediction.present, prediction.chosen
-        if recommendation is None or present is None or math.isnan(recommendation.demand_per_s):
+        if (
+            recommendation is None
+            or present is None
+            or math.isnan(recommendation.demand_per_s)
+            or one_by_one_s(self.trace, prediction.loader) is not None  # slices need no workers
+        ):
             return [
                 Action(
                     f"First cause of waiting{_whose(row['loader_name'], 'for')}: {row['name']}, "

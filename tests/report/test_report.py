@@ -86,6 +86,18 @@ class TestItsContent:
         assert f"num_workers={n} " in finding.fix
         assert finding.title not in [action.what for action in others]
 
+    def test_samples_in_memory_that_are_read_one_by_one_ask_for_slices_and_no_worker(
+        self, monkeypatch
+    ):
+        monkeypatch.setattr(
+            "loaderviz.report.report_content.predict", predictions_and_audits.predict
+        )
+        costs = Costs(sample_s=5e-6, cpu_share=1.0, step_s=2e-4, cores=8)
+        trace = simulate(costs, num_workers=0, batch_size=64, n_batches=100)
+        about = {**trace.meta["loaders"][0], "one_by_one": True}
+        (action,) = content_of(recorded(trace, loaders=[about])).actions
+        assert "Ask for slices" in action.why
+
     def test_without_a_prediction_the_first_action_is_about_the_first_cause(self, waiting, content):
         unpredicted = changed(content, prediction=Prediction(why_not="it is too long"))
         (action, *_) = unpredicted.actions
