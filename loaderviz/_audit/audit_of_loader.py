@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -31,11 +31,13 @@ from loaderviz._audit.delivered_and_expected import (
     dataset_length,
     delivered_by_number,
     dropped_by_trace,
+    epochs_in_part,
     expected_by_key,
     expected_by_trace,
     read_dataset,
 )
 from loaderviz._audit.keys_of_ranks import (
+    PADDED,
     keys_of_ranks,
     remark_on_ranks,
     shared_with_other_loaders,
@@ -60,11 +62,12 @@ from loaderviz._contents.pristine_copy import PristineCopy, collates
 from loaderviz._contents.read_stream import StreamRead
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
+from loaderviz.loaders.describe_loader import describe
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.sharding import ranks
 from loaderviz.text import count
 from loaderviz.trace import Trace
-from loaderviz.trace.described_loaders import left_out
+from loaderviz.trace.described_loaders import left_out, loader_description
 
 _NOT_JUDGED = "whether any is missing is not known"
 MIN_UNLIKE = 7  # of fewer samples all may be others by some fault
@@ -139,7 +142,18 @@ def _evidence_before_run(loader: DataLoader[Any], *, by_content: bool) -> Eviden
         by_content=by_content,
         sampler="" if iterable else type(sampler).__name__,
         shuffles=isinstance(sampler, _SHUFFLING) or (is_distributed and sampler.shuffle),
+        as_told=_draws_again(describe(loader)),
         remarks=(remark,) if n_ranks > 1 else (),
+    )
+
+
+def _draws_again(about: Mapping[str, Any]) -> str:
+    """A sentence about a sampler that draws with replacement; empty for others."""
+    if about.get("repeats") is not True:
+        return ""
+    return (
+        f"{about['sampler']} draws with replacement, as it was told: some samples come again in an "
+        "epoch, and others do not come."
     )
 
 
@@ -297,16 +311,20 @@ def audit_trace(
     """
     delivered, keys = delivered_by_key(trace)
     expected = None
+    loader = int(trace.batches["loader"].max()) if len(trace.batches) else 0
+    about = loader_description(trace.meta, loader)
     evidence = Evidence(
         kind=kind,
         n_workers=trace.workers["worker"].nunique(),
         which_samples=" in the trace",
         left_early=bool(trace.batches["delivered_s"].isna().any()),
+        sampler=about.get("sampler") or "",
+        shuffles="sampler" in about and about["shuffled"] is True,
+        as_told=_draws_again(about),
         is_part=any(left_out(trace.meta)),
         remarks=remarks,
     )
     if kind == "map":
-        loader = int(trace.batches["loader"].max()) if len(trace.batches) else 0
         behind = keys_of_ranks(trace.meta, loader, delivered, keys)
         if behind is None:
             expected, numbers = expected_by_trace(keys)
@@ -317,6 +335,10 @@ def audit_trace(
             remarks = (behind.remark, *remarks)
             if not behind.together:
                 evidence = replace(evidence, which_samples=" of a single rank in the trace")
+        if evidence.as_told:
+            came = np.isin(expected.numbers, numbers)
+            held = expected.numbers[came], expected.keys[came]
+            expected = replace(expected, numbers=held[0], keys=held[1], n_judged=0)
         if evidence.is_part:  # what is not here may have come all the same
             expected = replace(expected, n_judged=0)
         delivered = replace(delivered, number=numbers)
@@ -330,9 +352,12 @@ def audit_trace(
     dropped = {}
     if expected is not None and dropping_batch_size is not None:
         dropped = dropped_by_trace(delivered, expected, n_epochs, dropping_batch_size)
-    tables = compare_with_expected(delivered, expected, n_epochs, dropped)
+    in_part = epochs_in_part(trace, about.get("n_batches"))
+    tables = compare_with_expected(delivered, expected, n_epochs, dropped, in_part)
     if expected is not None and behind is None:
-        evidence = _noting(evidence, remark_on_ranks(trace.meta, loader, delivered, tables))
+        remark = remark_on_ranks(trace.meta, loader, delivered, tables)
+        pads = remark == PADDED and evidence.shuffles and evidence.sampler == "DistributedSampler"
+        evidence = replace(evidence, as_told=PADDED) if pads else _noting(evidence, remark)
     known = None if expected is None else keys_of_deliveries(delivered, expected, tables)
     return conclude(tables, evidence, trace, known)
 

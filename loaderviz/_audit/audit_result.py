@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from loaderviz._audit.count_deliveries import DROP_LAST, IN_PART
 from loaderviz._audit.mixing_result import Mixing, mixing_of
 from loaderviz._contents.compared_contents import UNKNOWN
 from loaderviz._upward import ShownResult, ask_above
@@ -30,7 +31,8 @@ class Audit(ShownResult):
             key, times, ranks, workers`` (two tuples with an entry for each time, in the order of
             delivery).
         missing: a row for each sample that an epoch lacks: ``epoch, sample, key, cause``. The cause
-            is ``drop_last`` for a sample that was left over in an incomplete batch.
+            is ``drop_last`` for a sample that was left over in an incomplete batch, and ``only a
+            part of the epoch came`` where a recorded loop broke off.
         extra: a row for each delivered sample that one process does not read: ``epoch, rank,
             worker, batch, position``.
         per_worker: a row for each worker and epoch: ``epoch, rank, worker, samples, batches,
@@ -52,6 +54,7 @@ class Audit(ShownResult):
         n_left_out: how many samples ``collate_fn`` left out of their batches, at least.
         is_changed: whether some samples are not what the dataset holds, as far as contents were
             compared, or whether its stream overwrites or replaces some.
+        as_told: why samples come again by the sampler's own rule, a sentence; empty where not.
 
     ``sample`` is the place of a sample in the order in which one process reads them, from 0;
     ``key`` is what it is known by, None where that is a tensor or the like. ``worker`` is -1 where
@@ -73,6 +76,12 @@ class Audit(ShownResult):
     contents: pd.DataFrame | None = None
     n_left_out: int = 0
     is_changed: bool = False
+    as_told: str = ""
+
+    @property
+    def loses(self) -> bool:
+        """Whether samples are missing that neither drop_last took nor the loop left."""
+        return not bool(self.missing["cause"].isin((DROP_LAST, IN_PART)).all())
 
     @property
     def numbers(self) -> str:

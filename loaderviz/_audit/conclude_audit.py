@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz._audit.audit_result import Audit
-from loaderviz._audit.count_deliveries import Tables, lanes_of
+from loaderviz._audit.count_deliveries import IN_PART, Tables, lanes_of
 from loaderviz._contents.compared_contents import ComparedContents
 from loaderviz.text import count
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from loaderviz.trace import Trace
 
+OF_TORCHS_SEED = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 TIMES = {1: "once", 2: "twice"}
 MIN_TO_JUDGE_ORDER = 8  # two shuffles of 8 samples agree by chance once in 40,000 times
 
@@ -34,8 +35,9 @@ class Evidence:
         judged: of a trace, what can be said not to be in it, such as ``the keys 0 to 9``; or empty.
         n_workers: how many there are; 0: the main process itself loads.
         by_content: whether samples are known by their content.
-        sampler: the name of its class; empty where there is none.
+        sampler: the name of its class; empty where there is none, or it is not known.
         shuffles: whether the sampler does.
+        as_told: why samples come again by the sampler's own rule, a sentence; empty where not.
         left_early: whether workers were sent for batches that the loop did not take.
         is_part: whether a trace left out some of what was delivered, so that the rest tells nothing
             of an order, or of who delivered none.
@@ -51,6 +53,7 @@ class Evidence:
     by_content: bool = False
     sampler: str = ""
     shuffles: bool = False
+    as_told: str = ""
     left_early: bool = False
     is_part: bool = False
     remarks: tuple[str, ...] = ()
@@ -86,6 +89,7 @@ def conclude(
         contents=None if contents is None else contents.table,
         n_left_out=0 if contents is None else contents.n_left_out,
         is_changed=contents is not None and contents.wrong,
+        as_told=evidence.as_told,
     )
 
 
@@ -203,6 +207,9 @@ def _missing_words(tables: Tables, evidence: Evidence, row: dict[str, Any]) -> s
     n, missing, dropped = evidence.n_known, int(row["missing"]), int(row["dropped"])
     if not evidence.proves_missing:
         of_keys = f"{missing:,} of {evidence.judged}"
+        of_epoch = tables.missing[tables.missing["epoch"] == row["epoch"]]
+        if (of_epoch["cause"] == IN_PART).any():
+            return f"{of_keys} are not in the trace: {IN_PART}"
         if dropped == missing:
             return f"{of_keys} were left out by drop_last: less than a batch, as intended"
         return f"{of_keys} are not in the trace"
@@ -258,7 +265,10 @@ def _ways_out(tables: Tables, evidence: Evidence) -> Iterator[str]:
                 "Workers that have shared out what each has in another order overlap and leave "
                 "gaps: where a stream is shuffled before that, all need the same seed."
             )
-    if evidence.sampler and (repeats or lacks):
+    repeats = any(len({*ranks}) < len(ranks) for ranks in tables.duplicates["ranks"])
+    if evidence.as_told:
+        yield evidence.as_told
+    elif evidence.sampler and (repeats or lacks):
         asks = "asks for some samples more than once" if repeats else "does not ask for all samples"
         others = " and does not ask for others" if repeats and lacks else ""
         yield f"{evidence.sampler} {asks}{others}."
@@ -285,9 +295,10 @@ def _notes_on_order(tables: Tables, evidence: Evidence) -> Iterator[str]:
     same_order = tables.epochs["same_order"].iloc[1:]
     enough = evidence.n_known >= MIN_TO_JUDGE_ORDER
     if evidence.shuffles and enough and len(same_order) and bool(same_order.all()):
-        yield (
-            f"The order is the same in every epoch, although {evidence.sampler} shuffles: call "
-            "its set_epoch(epoch) before each one, where your loop does not."
+        yield f"The order is the same in every epoch, although {evidence.sampler} shuffles: " + (
+            "call its set_epoch(epoch) before each one, where your loop does not."
+            if evidence.sampler not in OF_TORCHS_SEED
+            else "seed torch, or the sampler's generator, once and not before each one."
         )
     elif not evidence.shuffles and len(same_order) and not bool(same_order.all()):
         yield "The order changes from epoch to epoch."

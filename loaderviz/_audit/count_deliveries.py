@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # Why a sample is missing.
 NOT_READ, DROP_LAST, NOT_IN_TRACE = "not read", "drop_last", "not in the trace"
+IN_PART = "only a part of the epoch came"
 
 _EPOCH_DTYPES = {
     "duplicates": "Int64",
@@ -66,7 +68,11 @@ class Tables:
 
 
 def compare_with_expected(
-    delivered: Delivered, expected: Expected | None, n_epochs: int, dropped: dict[int, Ints]
+    delivered: Delivered,
+    expected: Expected | None,
+    n_epochs: int,
+    dropped: dict[int, Ints],
+    in_part: Collection[int] = (),
 ) -> Tables:
     """Find what was delivered more than once, never, or without being expected, epoch by epoch.
 
@@ -75,6 +81,7 @@ def compare_with_expected(
         expected: what each epoch should deliver; None where that is not known.
         n_epochs: how many there are; one may have delivered nothing.
         dropped: for each epoch the numbers of the samples that ``drop_last`` took.
+        in_part: the epochs of which only a part came.
     """
     import pandas as pd
 
@@ -91,8 +98,12 @@ def compare_with_expected(
             # The dropped ones after the delivered ones: of equal samples they take the last places.
             places = index.places(np.concatenate([number[rows], dropped.get(epoch, number[:0])]))
             place[rows], dropped_places = np.split(places, [len(rows)])
-            parts.append(_judge(epoch, delivered, rows, place[rows], expected, dropped_places))
-            duplicates, missing = parts[-1]
+            duplicates, missing = _judge(
+                epoch, delivered, rows, place[rows], expected, dropped_places
+            )
+            if epoch in in_part:
+                missing["cause"] = missing["cause"].where(missing["cause"] == DROP_LAST, IN_PART)
+            parts.append((duplicates, missing))
             facts.append(
                 {
                     "duplicates": int((duplicates["times"] - 1).sum()),

@@ -154,6 +154,25 @@ def dropped_by_trace(
     return dropped
 
 
+def epochs_in_part(trace: Trace, n_batches: int | None) -> set[int]:
+    """The epochs of which a part of the batches never came, and none failed on the way.
+
+    As where a loop breaks off. ``n_batches``: of an epoch; None: not known, so that only batches
+    that workers had been sent for tell.
+    """
+    columns = ["rank", "epoch", "batch", "state"]
+    in_part = set()
+    for (_, epoch), batches in trace.batches[columns].groupby(columns[:2]):
+        came = batches["state"] == "delivered"
+        if batches["state"].isin(("failed", "lost")).any():
+            continue
+        n_untaken = int((~came).sum())
+        last_untaken = n_untaken > 0 and batches.loc[~came, "batch"].min() >= came.sum()
+        if last_untaken or (n_batches is not None and came.sum() < n_batches):
+            in_part.add(int(epoch))
+    return in_part
+
+
 def dataset_length(loader: DataLoader[Any]) -> int:
     """How many samples a map-style dataset holds.
 

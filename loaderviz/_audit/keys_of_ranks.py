@@ -27,6 +27,10 @@ from loaderviz.trace.underlying_keys import (
 
 MOST_OTHERS = 64  # loaders that one is compared with
 MOST_PADDING = 0.25  # of what came: where more came to several ranks, it was not dealt out
+PADDED = (
+    "Fewer came twice than there are ranks, as where a DistributedSampler pads: each rank gets as "
+    "many samples, and a mean over all ranks counts those twice."
+)
 IN_ANOTHER = "are also in the Subset"
 _OF_TORCH = ("Subset", "ConcatDataset")  # whose keys are positions
 
@@ -145,12 +149,7 @@ def remark_on_ranks(
             "other samples on each rank, none came to two."
         )
     most_in_epoch = int(tables.epochs["duplicates"].fillna(0).max())
-    if 0 < most_in_epoch < len(ranks) and on_several == len(tables.duplicates):
-        return (
-            "Fewer came twice than there are ranks, as where a DistributedSampler pads: each rank "
-            "gets as many samples, and a mean over all ranks counts those twice."
-        )
-    return ""
+    return PADDED if 0 < most_in_epoch < len(ranks) and on_several == len(tables.duplicates) else ""
 
 
 def shared_with_other_loaders(

@@ -44,7 +44,8 @@ def check(
         typer.Option(
             "--exactly-once",
             help="In each epoch no sample may come twice and, as far as the recording tells, "
-            "none may be lost but the last, partial batch that drop_last leaves out.",
+            "none may be lost but the last, partial batch that drop_last leaves out, and what the "
+            "loop left.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -126,10 +127,9 @@ def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
         raise LoaderVizError("no batch is in this recording: there is nothing to audit")
     samples_left_out, batches_left_out = left_out(trace.meta)
     for result in audits:
-        epochs = result.epochs
-        lacks = bool((epochs["missing"] > epochs["dropped"]).any())
-        if (epochs["duplicates"] > 0).any() or (lacks and not samples_left_out):
-            return False, result.verdict
+        repeats = bool((result.epochs["duplicates"] > 0).any())
+        if repeats or (result.loses and not samples_left_out):
+            return False, ". ".join(filter(None, [result.verdict, result.as_told.rstrip(".")]))
     undecided = [result for result in audits if result.epochs["duplicates"].isna().any()]
     if undecided:
         raise LoaderVizError(

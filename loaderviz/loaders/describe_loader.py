@@ -17,10 +17,12 @@ from torch.utils.data import (
     RandomSampler,
     Sampler,
     Subset,
+    WeightedRandomSampler,
     _DatasetKind,
     default_collate,
 )
 from torch.utils.data.dataloader import _BaseDataLoaderIter
+from torch.utils.data.distributed import DistributedSampler
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.batch_counts import known_length, sampler_of
@@ -33,6 +35,7 @@ from loaderviz.plain_value import truth, type_name, whole
 FOREIGN = "foreign"  # the kind of a loader that is none of torch's
 STANDS_FOR = "stands_for"  # an attribute of what stands in for an iterable (watched_iterable.py)
 _IMMUTABLE, _HEAP = 1 << 8, 1 << 9  # of a type's flags (CPython, Include/object.h)
+_DRAW_AGAIN = (RandomSampler, WeightedRandomSampler)  # with replacement=True
 _HOLD_DATA = (str, bytes, list, tuple, dict, set, frozenset, range, torch.Tensor, Dataset, Sampler)
 
 
@@ -129,11 +132,14 @@ def describe(loader: Any) -> dict[str, Any]:
     pin_memory = truth(_option(loader, "pin_memory"))
     context = _option(loader, "_DataLoader__multiprocessing_context")
     is_iterable = _option(loader, "_dataset_kind") == _DatasetKind.Iterable
+    sampler = sampler_of(loader)
     return {
         "class": type_name(type(loader)),
         "dataset": type_name(type(_option(loader, "dataset"))),
         "kind": "iterable" if is_iterable else "map",
-        "shuffled": type(sampler_of(loader)) is RandomSampler,
+        "sampler": None if is_iterable or sampler is None else type_name(type(sampler)),
+        "shuffled": type(sampler) is RandomSampler or _has(sampler, DistributedSampler, "shuffle"),
+        "repeats": any(_has(sampler, each, "replacement") for each in _DRAW_AGAIN),
         "batch_size": whole(_option(loader, "batch_size")),
         "n_batches": known_length(loader),
         "num_workers": num_workers,
@@ -173,6 +179,11 @@ def _reads_one_by_one(loader: DataLoader[Any], *, is_iterable: bool) -> bool:
         and _option(loader, "batch_sampler") is not None
         and not any("__getitems__" in vars(base) for base in type(dataset).__mro__)
     )
+
+
+def _has(sampler: Any, cls: type, name: str) -> bool:
+    """Whether this is one of torch's samplers, of which that was asked."""
+    return type(sampler) is cls and vars(sampler).get(name) is True
 
 
 def _option(loader: DataLoader[Any], name: str) -> Any:

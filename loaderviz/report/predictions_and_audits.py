@@ -99,11 +99,8 @@ class LoaderAudit:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether samples came twice, or were lost other than to ``drop_last``."""
-        if self.audit is None or self.audit.exactly_once is False:
-            return self.audit is not None
-        epochs = self.audit.epochs[["missing", "dropped"]].fillna(0)
-        return bool((epochs["missing"] > epochs["dropped"]).any())
+        """Whether samples came twice, or were lost."""
+        return self.audit is not None and (self.audit.exactly_once is False or self.audit.loses)
 
 
 def audit_loaders(trace: Trace) -> list[LoaderAudit]:

@@ -287,7 +287,9 @@ class Content:
                 "error",
             )
             for loader_audit in self.audits
-            if loader_audit.audit is not None and loader_audit.audit.exactly_once is False
+            if loader_audit.audit is not None
+            and loader_audit.audit.exactly_once is False
+            and not loader_audit.audit.as_told
         ]
         others = [action for action in of_findings if action.kind != "error"]
         return [*errors, *self._settings_action(), *others]
@@ -309,7 +311,8 @@ class Content:
     def _distributed_sampler_code(self, loader: int) -> str:
         """The fix where several ranks read the whole of one map-style dataset; else empty."""
         about = loader_description(self.trace.meta, loader)
-        return SHARED if len(self.ranks) > 1 and about.get("kind") == "map" else ""
+        deals_out = about.get("sampler") == "DistributedSampler"
+        return SHARED * (len(self.ranks) > 1 and about.get("kind") == "map" and not deals_out)
 
     def _settings_action(self) -> list[Action]:
         """Whether to change the settings, by the bounds; without any, the first cause."""

@@ -15,6 +15,7 @@ from torch.utils.data import (
     DistributedSampler,
     RandomSampler,
     SubsetRandomSampler,
+    WeightedRandomSampler,
 )
 
 import patients
@@ -357,6 +358,67 @@ def test_a_trace_proves_what_came_twice_and_says_what_it_does_not_know():
     assert set(found.missing["cause"]) == {"not in the trace"}
 
 
+class Failing(list):
+    fails = False
+
+    def __getitem__(self, index):
+        if self.fails:
+            raise ValueError("now")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_what_a_loop_left_is_not_lost(num_workers):
+    loader = DataLoader(range(40), batch_size=4, shuffle=True, num_workers=num_workers)
+    with record(loader) as rec:
+        list(loader)
+        next(iter(loader))
+    found = audit(rec.trace)
+    assert list(found.epochs["missing"]) == [0, 36]
+    assert set(found.missing["cause"]) == {"only a part of the epoch came"}
+    assert found.verdict.endswith("are not in the trace: only a part of the epoch came")
+    assert not found.loses
+
+
+def test_what_failed_on_the_way_is_lost():
+    loader = DataLoader(Failing([*range(40)]), batch_size=4, shuffle=True)
+    with record(loader) as rec:
+        list(loader)
+        loader.dataset.fails = True
+        with pytest.raises(ValueError, match="now"):
+            list(loader)
+    assert audit(rec.trace).loses
+
+
+def test_a_sampler_that_draws_again_is_named_with_what_it_was_told():
+    sampler = WeightedRandomSampler(torch.ones(40), 80)
+    for found in (
+        audit(DataLoader(range(40), sampler=sampler)),
+        audit(recorded(DataLoader(range(40), sampler=sampler))),
+    ):
+        assert found.exactly_once is False
+        assert found.as_told in found.notes
+        assert "WeightedRandomSampler draws with replacement" in found.as_told
+    assert found.missing.empty
+    without = WeightedRandomSampler(torch.ones(40), 40, replacement=False)
+    assert not audit(recorded(DataLoader(range(40), sampler=without))).as_told
+
+
+def test_a_shuffle_that_a_recorded_loop_repeats_is_named():
+    dealt = DistributedSampler(range(40), num_replicas=1, rank=0)
+    trace = recorded(DataLoader(range(40), sampler=dealt), epochs=2)
+    assert "set_epoch(epoch)" in " ".join(audit(trace).notes)
+    shuffled = DataLoader(range(40), shuffle=True)
+    with record(shuffled) as rec:
+        for _ in range(2):
+            torch.manual_seed(0)
+            list(shuffled)
+    said = " ".join(audit(rec.trace).notes)
+    assert "although RandomSampler shuffles: seed torch" in said
+    assert "set_epoch" not in said
+    assert "The order is the same" not in " ".join(audit(recorded(shuffled, epochs=2)).notes)
+
+
 def test_a_trace_of_a_stream_knows_only_how_many_came():
     found = audit(recorded(two_workers(SleepingStream(20, 0)), epochs=2))
     assert found.exactly_once is None
@@ -378,6 +440,7 @@ def test_ranks_are_audited_as_one():
     assert found.exactly_once is False
     assert len(found.deliveries) == 22
     assert found.duplicates["times"].tolist() == [2]  # DistributedSampler pads
+    assert "pads" in found.as_told
     assert sorted(found.duplicates["ranks"].item()) == [0, 1]
     assert len(found.per_worker) == 4
     assert found.missing.empty

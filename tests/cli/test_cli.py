@@ -283,6 +283,16 @@ class TestCheck:
         assert done.code == code
         assert says in " ".join((done.out + done.err).split())
 
+    def test_what_a_loop_left_is_not_lost(self, loaderviz, tmp_path):
+        loader = DataLoader(range(40), batch_size=4, shuffle=True)
+        with lv.record(loader) as rec:
+            list(loader)
+            next(iter(loader))
+        rec.trace.save(tmp_path / "left.parquet")
+        done = loaderviz("check", tmp_path / "left.parquet", "--exactly-once")
+        assert done.code == 0
+        assert "only a part of the epoch came" in " ".join(done.out.split())
+
     def test_what_comes_twice_in_one_of_two_loaders(self, loaderviz, tmp_path):
         train, val = DataLoader(range(4)), DataLoader(range(2), sampler=[1, 1])
         with lv.record(train, val) as rec:

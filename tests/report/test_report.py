@@ -7,8 +7,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from loaderviz import Costs, LoaderVizError, Trace, simulate, timeline
+from torch.utils.data import DataLoader, WeightedRandomSampler
+
+from loaderviz import Costs, LoaderVizError, Trace, record, simulate, timeline
 from loaderviz.report import Content, content_of, predictions_and_audits, write
 from loaderviz.report.predictions_and_audits import Prediction
 from loaderviz.report.render_page import page_of
@@ -181,6 +184,18 @@ class TestItsContent:
         content = content_of(trace)
         assert [row["rank"] for row in content.ranks] == [0, 1]
         assert "DistributedSampler" in content.actions[0].code
+        dealt = {**loaders[0], "sampler": "DistributedSampler"}
+        content = content_of(dataclasses.replace(trace, meta={**trace.meta, "loaders": [dealt]}))
+        assert content.actions[0].kind == "error"
+        assert not content.actions[0].code
+
+    def test_samples_that_come_again_as_the_sampler_was_told_are_no_error(self):
+        loader = DataLoader(range(32), sampler=WeightedRandomSampler(torch.ones(32), 64))
+        with record(loader) as recording:
+            list(loader)
+        content = content_of(recording.trace)
+        assert content.audits[0].audit.exactly_once is False
+        assert "error" not in [action.kind for action in content.actions]
 
     def test_where_the_wait_went_is_told_with_evidence_and_cure(self, content, waiting):
         table = waiting.summary().causes

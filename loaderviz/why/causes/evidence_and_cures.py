@@ -23,7 +23,7 @@ from loaderviz.why.causes.resources_of_workers import READ_WITH, resources_of_wo
 from loaderviz.why.causes.savings import DEEP, most_workers
 from loaderviz.why.loader_share import is_unseen
 from loaderviz.why.unlike_workers import slow_worker
-from loaderviz.why.worker_cpus import CpusInUse, others_compute
+from loaderviz.why.worker_cpus import MOSTLY, CpusInUse, others_compute
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +67,10 @@ OTHERS_COMPUTE: Final = (
 STEPS_COMPUTE: Final = (
     "More CPUs, or fewer threads in the steps (torch.set_num_threads): the main process uses "
     "{main} of {cpus}, all workers {workers}."
+)
+WHO_ELSE: Final = (
+    "Find what else takes the CPUs: threads of the model (torch.set_num_threads), or other "
+    "processes. Workers compute on {workers} of {cpus}: less work for each sample gains little."
 )
 LARGER_QUOTA: Final = "A larger CPU quota for the container, or fewer workers and threads."
 SLOWEST_SAMPLES: Final = (
@@ -246,12 +250,16 @@ def _cpu(case: CaseOfACause) -> tuple[str, str]:
 
 def _cure_of_full_cpus(case: CaseOfACause) -> str:
     used = CpusInUse.of(case.trace, case.loader)
+    cure = MORE_CPUS
     if others_compute(case.trace, case.loader):
-        return OTHERS_COMPUTE.format(used=f"{used.at_most:.2g}", cpus=_cpus(case))
-    if used.of_main > used.of_workers:
-        main, workers = f"{used.of_main:.2g}", f"{used.of_workers:.2g}"
-        return STEPS_COMPUTE.format(main=main, workers=workers, cpus=_cpus(case))
-    return MORE_CPUS
+        cure = OTHERS_COMPUTE
+    elif used.of_main > used.of_workers:
+        cure = STEPS_COMPUTE
+    elif used.of_workers < MOSTLY * case.trace.meta["cpu_allowance"]:
+        cure = WHO_ELSE
+    numbers = {"used": used.at_most, "main": used.of_main, "workers": used.of_workers}
+    told = {name: f"{number:.2g}" for name, number in numbers.items()}
+    return cure.format(cpus=_cpus(case), **told)
 
 
 def _cpus(case: CaseOfACause) -> str:
