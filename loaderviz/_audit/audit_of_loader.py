@@ -70,6 +70,10 @@ from loaderviz.trace import Trace
 from loaderviz.trace.described_loaders import left_out, loader_description
 
 _NOT_JUDGED = "whether any is missing is not known"
+_AS_ITS_WORKER = (
+    "Without workers the dataset raises: {}. So it was read as its only worker reads it, with "
+    "get_worker_info() of worker 0 of 1."
+)
 MIN_UNLIKE = 7  # of fewer samples all may be others by some fault
 MOSTLY = 0.75  # of what came: where more differs, content tells no sample
 OF_SHARES = ("Remedy: share", "Workers that")  # begin the notes on them
@@ -213,6 +217,8 @@ def _audit_by_number(
         # Beyond the samples that came, as far as workers that take turns may have got.
         n_ahead = (loader.batch_size or 1) * max(loader.num_workers, 1)
         expected = read_dataset(dataset, identifier, n_samples and n_samples + n_ahead)
+        if expected.stream.fails_alone is not None:
+            evidence = _noting(evidence, _AS_ITS_WORKER.format(expected.stream.fails_alone))
     else:
         n = dataset_length(loader)
         expected = read_dataset((dataset[index] for index in range(n)), identifier)

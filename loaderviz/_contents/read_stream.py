@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
+
+from torch.utils.data import IterableDataset
 
 from loaderviz._contents.one_sample import Swallowed, noting_exceptions
 from loaderviz._contents.read_alone import N_CLOSER
 from loaderviz.loaders.content_hash import content_number
+from loaderviz.loaders.only_worker import as_only_worker
 
 ELSEWHERE, FILLER = "a sample that comes elsewhere, too", "the same filler each time"
 
@@ -27,6 +31,8 @@ class StreamRead:
         replaced: what was met and not raised where another sample came, in a stream whose other
             samples all differ.
         by_what: came then: a sample that comes elsewhere, too, or the same filler each time.
+        fails_alone: what it raised where ``get_worker_info()`` is None, so that it was read as its
+            only worker would; None where it can be read by itself.
     """
 
     numbers: tuple[int | None, ...] = ()
@@ -34,6 +40,7 @@ class StreamRead:
     overwritten: int | None = None
     replaced: Swallowed | None = None
     by_what: str = ""
+    fails_alone: Exception | None = None
 
 
 def read_stream(dataset: Any, most: int, until: float) -> StreamRead:
@@ -58,19 +65,20 @@ class StreamWatch:
         self._numbers: list[int | None] = []
         self._swallowed: dict[int, Swallowed] = {}
         self._overwritten: int | None = None
+        self._fails_alone: Exception | None = None
+        self._stream: Iterator[Any] = iter(())
 
     def items(self) -> Iterator[Any]:
         """Each sample, in order. Raises what the dataset raises."""
         met: list[Swallowed] = []
         note = noting_exceptions(self._dataset, met)
-        stream = iter(self._dataset)
         before = None
         for place in range(N_CLOSER):
             met.clear()
             others = sys.gettrace()  # a debugger, say, or what measures coverage: theirs goes first
             try:
                 sys.settrace(others or note)
-                sample = next(stream, StopIteration)
+                sample = self._next() if place else self._first()
             finally:
                 sys.settrace(others)
             if place and self._overwritten is None and content_number(before) != self._numbers[-1]:
@@ -82,7 +90,32 @@ class StreamWatch:
             if met:
                 self._swallowed[place] = met[-1]
             yield sample
-        yield from stream
+        if self._fails_alone is None:
+            yield from self._stream
+            return
+        while (sample := self._next()) is not StopIteration:
+            yield sample
+
+    def _first(self) -> Any:
+        try:
+            self._stream = iter(self._dataset)
+            return self._next()
+        except Exception as error:
+            if not isinstance(self._dataset, IterableDataset) or "NoneType" not in str(error):
+                raise
+            self._fails_alone = error
+            try:
+                with as_only_worker(self._dataset):
+                    self._stream = iter(self._dataset)
+                return self._next()
+            except Exception:
+                raise error from None
+
+    def _next(self) -> Any:
+        """The next sample; StopIteration where there is none."""
+        alone = self._fails_alone is None
+        with nullcontext() if alone else as_only_worker(self._dataset):
+            return next(self._stream, StopIteration)
 
     def read(self) -> StreamRead:
         """What has been seen so far."""
@@ -93,8 +126,9 @@ class StreamWatch:
         came = {self._numbers[place] for place in failed}
         filled = failed if len(failed) > 1 and len(came) == 1 and None not in came else []
         told_apart = None not in others and len({*others}) == len(others)
+        seen = StreamRead(overwritten=self._overwritten, fails_alone=self._fails_alone)
         if not told_apart or not (twice or filled):
-            return StreamRead(overwritten=self._overwritten)
+            return seen
         by_what = ELSEWHERE if twice else FILLER
         replaced = swallowed[(twice or filled)[0]]
-        return StreamRead(overwritten=self._overwritten, replaced=replaced, by_what=by_what)
+        return replace(seen, replaced=replaced, by_what=by_what)

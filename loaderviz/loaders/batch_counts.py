@@ -28,7 +28,7 @@ def sampler_of(loader: DataLoader[Any]) -> Any:
     batches = loader.__dict__.get("batch_sampler")
     if type(batches) is BatchSampler:
         return batches.sampler
-    return loader.__dict__.get("sampler")
+    return loader.__dict__.get("sampler") if batches is None else batches
 
 
 def _holds_its_length(cls: Any) -> bool:

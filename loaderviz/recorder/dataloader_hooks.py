@@ -43,6 +43,7 @@ _NEEDED_ATTRIBUTES = (
     (dataloader._DatasetKind, "create_fetcher"),
     (_utils.fetch, "_MapDatasetFetcher"),
     (_utils.fetch, "_IterableDatasetFetcher"),
+    (_utils.worker, "_worker_info"),
     (_C, "_is_torch_function_mode_enabled"),
 )
 # ... and attributes of instances.

@@ -16,6 +16,7 @@ from torch.utils.data import (
     RandomSampler,
     SubsetRandomSampler,
     WeightedRandomSampler,
+    get_worker_info,
 )
 
 import patients
@@ -594,6 +595,23 @@ def test_a_worker_that_dies_is_named_with_how_far_it_came(dataset, said):
         audit(two_workers(dataset, batch_size=2, collate_fn=as_it_is))
     assert 0 < len(caught.value.partial.deliveries) < 20
     let_go(caught.value)
+
+
+class InWorkersAlone(Items):
+    """Floored, which knows no process without workers."""
+
+    def __iter__(self):
+        info = get_worker_info()
+        each = len(self.items) // info.num_workers
+        yield from self.items[info.id * each : (info.id + 1) * each]
+
+
+def test_a_stream_that_only_workers_can_read_is_read_as_its_only_worker_would():
+    found = audit(two_workers(InWorkersAlone(range(21))))
+    assert found.n_samples == 21
+    assert found.missing["sample"].tolist() == [20]
+    assert "get_worker_info() of worker 0 of 1" in " ".join(found.notes)
+    assert get_worker_info() is None
 
 
 def test_what_the_dataset_raises_comes_through_as_it_is():

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-
 from torch.utils.data import DataLoader, WeightedRandomSampler
 
 from loaderviz import Costs, LoaderVizError, Trace, record, simulate, timeline
