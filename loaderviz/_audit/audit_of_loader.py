@@ -35,6 +35,7 @@ from loaderviz._audit.delivered_and_expected import (
     expected_by_key,
     expected_by_trace,
     read_dataset,
+    rounds,
 )
 from loaderviz._audit.keys_of_ranks import (
     PADDED,
@@ -73,6 +74,10 @@ _NOT_JUDGED = "whether any is missing is not known"
 _AS_ITS_WORKER = (
     "Without workers the dataset raises: {}. So it was read as its only worker reads it, with "
     "get_worker_info() of worker 0 of 1."
+)
+_BY_ROUND = (
+    "The sampler begins anew within the epoch, which the loop left: each time through all samples "
+    "counts as an epoch here."
 )
 MIN_UNLIKE = 7  # of fewer samples all may be others by some fault
 MOSTLY = 0.75  # of what came: where more differs, content tells no sample
@@ -355,10 +360,15 @@ def audit_trace(
             judged=judged if expected.n_judged else "",
             remarks=(*remarks, *shared),
         )
-    dropped = {}
+    dropped, in_part = {}, epochs_in_part(trace, about.get("n_batches"))
+    if expected is not None and n_epochs == 1 and in_part:  # as of a sampler that never ends
+        round_of = rounds(delivered)
+        if round_of is not None:
+            delivered, n_epochs = replace(delivered, epoch=round_of), int(round_of.max()) + 1
+            in_part = {n_epochs - 1}
+            evidence = _noting(evidence, _BY_ROUND)
     if expected is not None and dropping_batch_size is not None:
         dropped = dropped_by_trace(delivered, expected, n_epochs, dropping_batch_size)
-    in_part = epochs_in_part(trace, about.get("n_batches"))
     tables = compare_with_expected(delivered, expected, n_epochs, dropped, in_part)
     if expected is not None and behind is None:
         remark = remark_on_ranks(trace.meta, loader, delivered, tables)

@@ -173,6 +173,26 @@ def epochs_in_part(trace: Trace, n_batches: int | None) -> set[int]:
     return in_part
 
 
+def rounds(delivered: Delivered) -> Ints | None:
+    """How often each rank had gone through all its samples before each delivery.
+
+    None where no rank begins anew only after all of them, twice at least.
+    """
+    assert delivered.number is not None
+    found = np.zeros(len(delivered), np.int64)
+    for rank in np.unique(delivered.rank):
+        own = delivered.rank == rank
+        numbers = delivered.number[own]
+        held = np.unique(numbers)
+        found[own] = np.arange(len(numbers)) // len(held)
+        n_whole = len(numbers) // len(held)
+        whole, rest = np.split(numbers, [n_whole * len(held)])
+        each_once = (np.sort(whole.reshape(n_whole, -1)) == held).all()
+        if n_whole < 2 or not each_once or len(np.unique(rest)) < len(rest):
+            return None
+    return found if len(found) else None
+
+
 def dataset_length(loader: DataLoader[Any]) -> int:
     """How many samples a map-style dataset holds.
 

@@ -391,6 +391,35 @@ def test_what_failed_on_the_way_is_lost():
     assert audit(rec.trace).loses
 
 
+class Anew(list):
+    """Batches that come again and again, as of YOLO's InfiniteDataLoader."""
+
+    def __iter__(self):
+        while True:
+            random.shuffle(self)
+            yield from super().__iter__()
+
+
+def test_each_time_through_an_endless_sampler_counts_as_an_epoch():
+    loader = DataLoader(
+        range(12), batch_sampler=Anew([[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]), num_workers=1
+    )
+    with record(loader) as rec:
+        for _, _batch in zip(range(7), loader, strict=False):
+            pass
+    found = audit(rec.trace)
+    assert found.duplicates.empty
+    assert list(found.epochs["delivered"]) == [12, 12, 4]
+    assert not found.loses
+    assert "begins anew within the epoch" in " ".join(found.notes)
+
+
+def test_a_sampler_that_lists_all_twice_is_not_endless():
+    found = audit(recorded(two_workers(range(12), sampler=[*range(12)] * 2)))
+    assert list(found.epochs["duplicates"]) == [12]
+    assert found.exactly_once is False
+
+
 def test_a_sampler_that_draws_again_is_named_with_what_it_was_told():
     sampler = WeightedRandomSampler(torch.ones(40), 80)
     for found in (
