@@ -35,11 +35,6 @@ SAMPLES = [torch.ones(n) for n in (3, 1, 2)]
 ROWS = to_longest(SAMPLES)
 
 
-def finding(loader, code):
-    (found,) = (each for each in doctor(loader).findings if each.code == code)
-    return found
-
-
 def test_padding_is_seen_where_a_batch_holds_what_its_samples_held():
     assert padding_of(SAMPLES, ROWS) == Padding("", 3, (3, 1, 2))
     batch = ROWS, torch.tensor([3, 1, 2])
@@ -69,20 +64,15 @@ def test_no_padding_is_claimed_where_none_is_seen():
     assert padding_of(["a text", "b"], torch.zeros(2, 9)) is None
 
 
-def test_the_share_of_padding_is_that_of_the_batches():
-    loader = DataLoader(Lengths(), batch_size=10, collate_fn=to_longest)
-    batches = list(loader)
-    share = 1 - sum(float(batch.sum()) for batch in batches) / sum(b.numel() for b in batches)
-    (first, second) = finding(loader, "LV604").evidence
-    assert f"{share:.0%}".replace("%", " %") in first
-    assert "in batches of similar lengths" in second
-
-
-def test_shapes_are_counted_without_a_smaller_last_batch():
+def test_padding_is_that_of_all_batches_and_shapes_are_those_without_a_smaller_last_one():
     loader = DataLoader(Lengths(), batch_size=12, collate_fn=to_longest)
-    shapes = {tuple(batch.shape) for batch in loader if len(batch) == 12}
-    (first, _) = finding(loader, "LV603").evidence
-    assert f"16 batches of 12 samples have {len(shapes)} shapes" in first
+    batches = list(loader)
+    found = {each.code: each.evidence for each in doctor(loader).findings}
+    share = 1 - sum(float(batch.sum()) for batch in batches) / sum(b.numel() for b in batches)
+    assert f"{share:.0%}".replace("%", " %") in found["LV604"][0]
+    assert "in batches of similar lengths" in found["LV604"][1]
+    shapes = {tuple(batch.shape) for batch in batches if len(batch) == 12}
+    assert f"16 batches of 12 samples have {len(shapes)} shapes" in found["LV603"][0]
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,6 @@ class TestAStateThatWasSaved:
                 marks=pytest.mark.slow,
             ),
             (lambda: state_of(stateful(64), 9), stateful(32), "its dataset was longer"),
-            (lambda: {"_snapshot": {}}, stateful(), "the state lacks '_"),
         ],
     )
     def test_of_another_loader_is_an_error_that_says_so(self, given, patient, says):
@@ -303,11 +302,6 @@ class TestAStateThatWasSaved:
     def test_is_compared_by_its_keys_at_any_depth(self):
         assert first_difference({"a": {"b": 1}}, {"a": {"b": 2}}) == ""
         assert "the state['a'] lacks 'c'" in first_difference({"a": {}}, {"a": {"c": 2}})
-
-
-def test_nothing_is_said_of_resuming_where_nobody_asks():
-    patient = loader(SleepingDataset(32, 0), workers=0, shuffle=True)
-    assert not {"LV110", "LV111", "LV112"} & {*lv.doctor(patient).codes}
 
 
 def test_a_broken_loader_is_undecided_and_says_why():

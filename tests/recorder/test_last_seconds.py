@@ -464,7 +464,7 @@ def test_a_loop_that_stands_still_is_told_of_while_it_does(short, tmp_path, monk
 
 
 def test_starts_of_workers_are_in_the_windows(short):
-    loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH, num_workers=1)
+    loader = DataLoader(TensorDataset(torch.arange(60)), batch_size=BATCH, num_workers=1)
     with record(loader) as rec:
         for _ in range(2):
             list(loader)
@@ -487,13 +487,13 @@ class Computes(TensorDataset):
 @pytest.mark.skipif(sys.platform == "win32", reason="lines need a timer signal")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_lines_are_those_of_what_is_kept(workers, short):
-    loader = DataLoader(Computes(torch.arange(1500)), batch_size=2, num_workers=workers)
+    loader = DataLoader(Computes(torch.arange(900)), batch_size=2, num_workers=workers)
     with record(loader, last_s=LAST_S, lines=True) as rec:
         for _ in loader:
             pass
     trace = rec.trace
     assert trace.meta["problems"] == []
-    assert 0 < len(trace.batches) < 750
+    assert 0 < len(trace.batches) < 450
     lines = trace.lines()
     assert lines["function"].iloc[0] == "Computes.__getitem__"
     assert 0 < lines["seconds"].sum() < trace.batches["ready_s"].max() + LAST_S
