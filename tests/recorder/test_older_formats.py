@@ -1,5 +1,6 @@
 """Recordings of older versions that were never saved as one file: their folders still open."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,18 @@ ADDED = {  # words of records that a format lacks
 
 
 READ = ["read_bytes", "disk_bytes"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of today, of which each test takes a copy."""
+    folder = tmp_path_factory.mktemp("today") / "run"
+    loader = DataLoader(SleepingDataset(20, 0.002), batch_size=4, num_workers=2)
+    with pytest.MonkeyPatch.context() as patch, record(loader, path=folder):
+        patch.setattr(spool_archive, "LARGEST_FILE_BYTES", 0)  # format 1 moves no files
+        for _batch in loader:
+            pass
+    return folder
 
 
 def to_format(number: int, path: Path) -> None:
@@ -61,13 +74,9 @@ def to_format(number: int, path: Path) -> None:
         (5, READ),
     ],
 )
-def test_a_folder_of_an_older_format_is_opened(number, lacking, tmp_path, monkeypatch):
-    monkeypatch.setattr(spool_archive, "LARGEST_FILE_BYTES", 0)  # format 1 moves no files
-    loader = DataLoader(SleepingDataset(20, 0.002), batch_size=4, num_workers=2)
-    with record(loader, path=tmp_path / "run"):
-        for _batch in loader:
-            pass
-    now = load(tmp_path / "run")
+def test_a_folder_of_an_older_format_is_opened(number, lacking, run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    now = load(run)
     spools = list((tmp_path / "run").rglob("*.spool"))
     assert len(spools) == 3
     for path in spools:

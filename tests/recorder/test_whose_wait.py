@@ -69,33 +69,27 @@ def recorded(given: Any, asked: Any = None) -> tuple[lv.Trace, list[int], float]
 
 @pytest.mark.parametrize("make", [around, derived])
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-class TestAnObjectThatIsSeenToHandOver:
-    def test_the_wait_is_what_the_loop_itself_measures(
-        self, make: Callable[..., Any], num_workers: int
-    ) -> None:
-        trace, samples, waited_s = recorded(make(num_workers=num_workers))
-        summary = trace.summary()
-        assert samples == [*range(4 * N_BATCHES)]
-        assert summary.wait_s == pytest.approx(waited_s, rel=0.2, abs=0.05)
-        assert (summary.n_batches, summary.n_samples) == (N_BATCHES, 4 * N_BATCHES)
-        assert "one process loads and steps in turn" not in str(summary)
-        assert f"read ahead by a thread of {type(make()).__name__}" in str(summary)
-        assert set(summary.causes["cause"]) <= {"unknown"}
-
-    def test_what_was_made_keeps_its_lane_and_times_of_the_thread_that_asked(
-        self, make: Callable[..., Any], num_workers: int
-    ) -> None:
-        trace, *_ = recorded(make(num_workers=num_workers))
-        made = [n for n, about in enumerate(trace.meta["loaders"]) if "asked_by" in about]
-        assert len(made) == 1
-        batches = trace.batches[trace.batches["loader"] == made[0]]
-        assert len(batches) == N_BATCHES
-        assert batches["requested_s"].notna().all()
-        waits = batches["delivered_s"] - batches["requested_s"]
-        assert waits.sum() >= N_BATCHES * READ_S / 4 / max(1, num_workers)
-        labels = " ".join(lv.timeline(trace).layout.yaxis.ticktext)
-        assert ("worker 1" if num_workers else "thread that reads ahead") in labels
-        assert "main process" not in labels
+def test_where_an_object_is_seen_to_hand_over_the_wait_is_the_loops(
+    make: Callable[..., Any], num_workers: int
+) -> None:
+    trace, samples, waited_s = recorded(make(num_workers=num_workers))
+    summary = trace.summary()
+    assert samples == [*range(4 * N_BATCHES)]
+    assert summary.wait_s == pytest.approx(waited_s, rel=0.2, abs=0.05)
+    assert (summary.n_batches, summary.n_samples) == (N_BATCHES, 4 * N_BATCHES)
+    assert "one process loads and steps in turn" not in str(summary)
+    assert f"read ahead by a thread of {type(make()).__name__}" in str(summary)
+    assert set(summary.causes["cause"]) <= {"unknown"}
+    # What was made keeps its lane, and the times of the thread that asked.
+    (made,) = (n for n, about in enumerate(trace.meta["loaders"]) if "asked_by" in about)
+    batches = trace.batches[trace.batches["loader"] == made]
+    assert len(batches) == N_BATCHES
+    assert batches["requested_s"].notna().all()
+    waits = batches["delivered_s"] - batches["requested_s"]
+    assert waits.sum() >= N_BATCHES * READ_S / 4 / max(1, num_workers)
+    labels = " ".join(lv.timeline(trace).layout.yaxis.ticktext)
+    assert ("worker 1" if num_workers else "thread that reads ahead") in labels
+    assert "main process" not in labels
 
 
 def test_beside_a_loader_that_the_loop_asks_each_is_told_by_itself() -> None:

@@ -112,7 +112,7 @@ def test_a_simulation_has_it_too():
 def test_all_that_a_loop_takes_is_told():
     """From iter() on, which makes queues before it starts a worker, until the last one is gone."""
     loader = DataLoader(SleepingDataset(16, 0.001), **LOADER)
-    told = []
+    share = 0.0
     for _ in range(3):  # another process may have the CPU between our clock and the recording's
         with record(loader) as recording:
             begun_s = time.perf_counter()
@@ -120,11 +120,13 @@ def test_all_that_a_loop_takes_is_told():
                 for _ in loader:
                     pass
             took_s = time.perf_counter() - begun_s
-        told.append(recording.trace.summary().elapsed_s / took_s)
         workers = recording.trace.workers
         assert (workers["asked_s"] < workers["started_s"]).all()
-    assert max(told) > 0.95
-    assert max(told) <= 1
+        share = recording.trace.summary().elapsed_s / took_s
+        assert share <= 1
+        if share > 0.95:
+            break
+    assert share > 0.95
 
 
 def a_new_iterator_for_an_old_one(loader):
