@@ -88,15 +88,22 @@ def examine(name: str, *, cured: bool, run: bool = True) -> Diagnosis:
         return lv.doctor(loader, run=run, budget_s=budget_s, resume=name.startswith(TO_RESUME))
 
 
-@cache
-def visit(name: str, *, cured: bool) -> Diagnosis:
+def looked_at(look: Callable[[], Diagnosis], as_expected: Callable[[Diagnosis], bool]) -> Diagnosis:
     """What is told by times is looked at again where another process may have been in the way."""
-    looks = LOOKS_AT_TIMES if name.startswith("LV3") else 1
-    for _ in range(looks):
-        diagnosis = examine(name, cured=cured)
-        if (code_of(name) in diagnosis.codes) is not cured:
+    for _ in range(LOOKS_AT_TIMES):
+        diagnosis = look()
+        if as_expected(diagnosis):
             break
     return diagnosis
+
+
+@cache
+def visit(name: str, *, cured: bool) -> Diagnosis:
+    if not name.startswith("LV3"):
+        return examine(name, cured=cured)
+    return looked_at(
+        lambda: examine(name, cured=cured), lambda found: (code_of(name) in found.codes) != cured
+    )
 
 
 def undecided(diagnosis: Diagnosis) -> dict[str, str]:
