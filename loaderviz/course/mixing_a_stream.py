@@ -52,7 +52,7 @@ def tenths_in_a_batch(loader: Any, key: Callable[[Any], Any]) -> Figure:
     batches = came.groupby(["rank", "batch"])["tenth"]
     full = CLASSES * (1 - (1 - 1 / CLASSES) ** batches.size()).mean()
     return classes(
-        {"the source": np.sort(came["tenth"]), "as it came": came["tenth"]},
+        {"the source": sorted(came["tenth"]), "as it came": came["tenth"].tolist()},
         title=f"A batch has samples of {batches.nunique().mean():.1f} of {CLASSES} tenths of the "
         f"source; after a full shuffle {full:.1f}",
     )

@@ -28,13 +28,13 @@ MOST_ROWS = 16
 DARK, LIGHT = "#1b1f24", "#ffffff"
 LEAST_BYTES = 1 << 16  # fewer are not told to the byte
 
-# Column: its name in a box, what it is, fill, colour of text, hatching.
+# Column: its name in a box, what it is, fill, colour of text.
 PARTS: Final = {
-    "pickle_s": ("pickle", "the main process pickles what it sends", style.AMBER, DARK, "/"),
-    "boot_s": ("boot", "the process starts and imports", style.QUIET, DARK, ""),
-    "unpickle_s": ("unpickle", "it unpickles what it was sent", style.PINK, DARK, ""),
-    "init_s": ("init", "worker_init_fn", style.GREEN, LIGHT, ""),
-    "first_read_s": ("read", "it reads its first sample", style.BLUE, LIGHT, ""),
+    "pickle_s": ("pickle", "the main process pickles what it sends", style.AMBER, DARK),
+    "boot_s": ("boot", "the process starts and imports", style.QUIET, DARK),
+    "unpickle_s": ("unpickle", "it unpickles what it was sent", style.PINK, DARK),
+    "init_s": ("init", "worker_init_fn", style.GREEN, LIGHT),
+    "first_read_s": ("read", "it reads its first sample", style.BLUE, LIGHT),
 }
 LONGEST: Final = {
     "what they are sent takes longest": ["pickle_s", "unpickle_s"],
@@ -48,8 +48,8 @@ def starts(
 ) -> Figure:
     """Draw how workers started: a row for each, with the parts of its start one after another.
 
-    A row has a hatched box while the main process pickles for that worker, which it does for one
-    after another; then come the worker's own boot, its unpickling, ``worker_init_fn`` and the read
+    A row begins while the main process pickles for that worker, which it does for one after
+    another; then come the worker's own boot, its unpickling, ``worker_init_fn`` and the read
     of its first sample. Where nothing is drawn, it waits for its first task. Forked workers are
     sent nothing. Of several starts, as of epochs without ``persistent_workers``, the longest is
     drawn; of more than 16 workers the first.
@@ -132,7 +132,7 @@ def _begins(part: str, workers: pd.DataFrame) -> pd.Series[float]:
 
 def _mark(part: str, workers: pd.DataFrame, zero_s: float) -> dict[str, Any]:
     """The boxes of one part: a plotly trace."""
-    name, explained, fill, ink, shape = PARTS[part]
+    name, explained, fill, ink = PARTS[part]
     took_s = workers[part]
     return {
         "type": "bar",
@@ -142,12 +142,7 @@ def _mark(part: str, workers: pd.DataFrame, zero_s: float) -> dict[str, Any]:
         "x": took_s,
         "y": list(range(len(took_s))),
         "width": BAR,
-        "marker": {
-            "color": fill,
-            "line": {"width": 0},
-            "pattern": {"shape": shape, "size": 6, "solidity": 0.3, "fgcolor": "#ffffff",
-                        "fillmode": "overlay"},
-        },
+        "marker": {"color": fill, "line": {"width": 0}},
         "text": [name] * len(took_s),
         "textposition": "inside",
         "insidetextanchor": "middle",
@@ -156,12 +151,17 @@ def _mark(part: str, workers: pd.DataFrame, zero_s: float) -> dict[str, Any]:
         "insidetextfont": {"color": ink, "size": 12},
         "hovertext": [f"<b>{explained}</b><br>{duration(seconds)}" for seconds in took_s],
         "hovertemplate": "%{hovertext}<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 def _key(parts: list[str], left_px: int) -> dict[str, Any]:
     """What the colours mean, above the rows: narrow boxes have no room for their names."""
-    texts = [f"<span style='color: {PARTS[part][2]}'>■</span> {PARTS[part][0]}" for part in parts]
+    names = {part: PARTS[part][0] for part in parts}
+    if "pickle_s" in names:
+        names["pickle_s"] += " (by the main process)"
+    texts = [
+        f"<span style='color: {PARTS[part][2]}'>■</span> {name}" for part, name in names.items()
+    ]
     return axes.in_margin(
         "  ".join(texts), -left_px, x=0, y=1, yref="paper", yanchor="bottom", yshift=4,
         align="left", font={"size": 12},

@@ -42,8 +42,3 @@ assert grown["list"][-1] > 20 > 2 > grown["array"][-1]
 # %% after how-many-workers-54: here, too
 if sys.platform == "linux":
     assert growth_mib(WordList(300_000)) > 8 > 3 * growth_mib(WordArray(300_000))
-
-# %% after how-many-workers-41: it counts the machine's CPUs, whatever is allowed
-if hasattr(os, "sched_setaffinity"):
-    assert on_one_cpu(os.cpu_count) == os.cpu_count()
-    assert on_one_cpu(loaderviz.machine.cpu_allowance) <= 1
