@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import os
+import runpy
 import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
 from loaderviz.errors import LoaderVizError
 
 TIMEOUT_S = 120.0
+# Commands that only read need no Python of their own, whose start takes seconds.
+READING: Final = ("check", "compare", "lines", "stuck", "summary")
+AS_TEXT: Final = {"COLUMNS": "100", "FORCE_COLOR": ""}  # a kernel sets it, and text is shown
 
 
 def shell(command: str, folder: str | Path = ".") -> int:
@@ -43,9 +49,13 @@ def run_python(
 ) -> tuple[int, str]:
     """Run this process's Python with these arguments; returns its exit code and its output.
 
+    Where that is a command of loaderviz that only reads, it runs in this process.
+
     Raises:
         LoaderVizError: if it takes longer than ``timeout_s`` seconds. No process is left then.
     """
+    if [*arguments[:2]] == ["-m", "loaderviz"] and {*arguments[2:3]} & {*READING}:
+        return _run_here(arguments[1:], folder)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         process = start_python(arguments, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
         try:
@@ -59,15 +69,41 @@ def run_python(
         return code, output.read()
 
 
+def _run_here(arguments: Sequence[str], folder: str | Path) -> tuple[int, str]:
+    """The same as ``python -m`` with these arguments, in this process."""
+    output = io.StringIO()
+    with _as_in_a_shell(arguments), chdir(folder), redirect_stdout(output), redirect_stderr(output):
+        try:
+            runpy.run_module(arguments[0], run_name="__main__")
+        except SystemExit as end:
+            return int(end.code or 0), output.getvalue()
+    return 0, output.getvalue()
+
+
+@contextmanager
+def _as_in_a_shell(arguments: Sequence[str]) -> Iterator[None]:
+    """Until the block ends, with these arguments, a terminal of text, and no warnings."""
+    argv, before = sys.argv, {name: os.environ.get(name) for name in AS_TEXT}
+    sys.argv = [*arguments]
+    os.environ.update(AS_TEXT)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        sys.argv = argv
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
 def start_python(arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     """Start this process's Python, in which loaderviz can be imported; ``options`` are Popen's."""
     package_root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     quiet = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}  # torchrun warns if it is not set
-    quiet["FORCE_COLOR"] = ""  # a kernel sets it, and what is printed is shown as text, too
     return subprocess.Popen(
         [sys.executable, *arguments],
-        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "100", **quiet},
+        env={**os.environ, "PYTHONPATH": path, **AS_TEXT, **quiet},
         stdin=subprocess.DEVNULL,
         **options,
     )

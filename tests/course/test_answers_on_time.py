@@ -286,6 +286,13 @@ def test_shell_prints_the_command_and_its_output_and_returns_its_code(tmp_path, 
         shell("rm -r notes")
 
 
+def test_a_command_that_only_reads_prints_here_what_it_prints_in_a_process(monkeypatch):
+    recordings, command = NOTEBOOK.parent / "recordings", ["-m", "loaderviz", "summary"]
+    here = run_python([*command, "train_and_evaluate.parquet"], recordings)
+    monkeypatch.setattr("loaderviz.course.run_in_shell.READING", ())
+    assert run_python([*command, "train_and_evaluate.parquet"], recordings) == here
+
+
 def test_a_command_that_takes_too_long_is_ended_with_what_it_has_started(tmp_path):
     waits = "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]])"
     with pytest.raises(LoaderVizError, match="ended after 3 s"):
