@@ -26,11 +26,11 @@ SHOWN_STARTS: Final = 6  # at most
 
 RECORD_ITS_OBJECT = (
     "Record the object that the loop iterates, in the loop's own thread: record(prefetcher), or "
-    "watch(...) where it is a generator."
+    "watch(...) where it is a generator. A thread that trains by itself: put record(loader) in it."
 )
 READ_AHEAD = (
-    "a thread of its own takes the batches ahead of the loop, whose waits are not in this "
-    f"recording. {RECORD_ITS_OBJECT}"
+    "another thread takes the batches, as one that reads ahead, and the loop's waits are not in "
+    f"this recording. {RECORD_ITS_OBJECT}"
 )
 CYCLED = (
     "itertools.cycle keeps all batches of the first epoch and hands them out again: no new order, "

@@ -127,6 +127,9 @@ class TestALoopThatIsNotSeen:
         summary = trace.summary()
         assert "cannot be seen" in summary.verdict
         assert "record(prefetcher)" in str(summary)
+        assert "A thread that trains by itself: put record(loader) in it" in " ".join(
+            str(summary).split()
+        )
         assert " AU " not in str(summary)
         assert "waits" not in summary.verdict.replace("waits for cannot", "")
         assert math.isnan(summary.wait_share)
