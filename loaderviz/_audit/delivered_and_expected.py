@@ -162,14 +162,14 @@ def epochs_in_part(trace: Trace, n_batches: int | None) -> set[int]:
     """
     columns = ["rank", "epoch", "batch", "state"]
     in_part = set()
-    for (_, epoch), batches in trace.batches[columns].groupby(columns[:2]):
+    for _, batches in trace.batches[columns].groupby(columns[:2]):
         came = batches["state"] == "delivered"
         if batches["state"].isin(("failed", "lost")).any():
             continue
         n_untaken = int((~came).sum())
         last_untaken = n_untaken > 0 and batches.loc[~came, "batch"].min() >= came.sum()
         if last_untaken or (n_batches is not None and came.sum() < n_batches):
-            in_part.add(int(epoch))
+            in_part.add(int(batches["epoch"].iloc[0]))
     return in_part
 
 
