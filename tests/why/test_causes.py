@@ -237,7 +237,7 @@ class TestTheFirstCause:
     @pytest.mark.parametrize(
         ("main_cpu_s", "words", "cure"),
         [
-            (None, "the CPUs are full", "Find what else takes the CPUs"),
+            (None, "the CPUs are full", "find what else takes them"),
             (0.1, "other processes take the CPUs", "End them"),
             (1.5, "the CPUs are full", "fewer threads in the steps"),
         ],

@@ -69,8 +69,8 @@ STEPS_COMPUTE: Final = (
     "{main} of {cpus}, all workers {workers}."
 )
 WHO_ELSE: Final = (
-    "Find what else takes the CPUs: threads of the model (torch.set_num_threads), or other "
-    "processes. Workers compute on {workers} of {cpus}: less work for each sample gains little."
+    "Workers compute on {workers} of {cpus}: find what else takes them, such as threads of the "
+    "model (torch.set_num_threads) or other processes. Or give each sample less work."
 )
 LARGER_QUOTA: Final = "A larger CPU quota for the container, or fewer workers and threads."
 SLOWEST_SAMPLES: Final = (
