@@ -361,8 +361,8 @@ def audit_trace(
             remarks=(*remarks, *shared),
         )
     dropped, in_part = {}, epochs_in_part(trace, about.get("n_batches"))
-    if expected is not None and n_epochs == 1 and in_part:  # as of a sampler that never ends
-        round_of = rounds(delivered)
+    if expected is not None and n_epochs == 1 and in_part and "n_batches" in about:
+        round_of = rounds(delivered, about["n_batches"])  # as of a sampler that never ends
         if round_of is not None:
             delivered, n_epochs = replace(delivered, epoch=round_of), int(round_of.max()) + 1
             in_part = {n_epochs - 1}

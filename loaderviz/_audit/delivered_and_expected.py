@@ -173,10 +173,11 @@ def epochs_in_part(trace: Trace, n_batches: int | None) -> set[int]:
     return in_part
 
 
-def rounds(delivered: Delivered) -> Ints | None:
+def rounds(delivered: Delivered, n_batches: int | None) -> Ints | None:
     """How often each rank had gone through all its samples before each delivery.
 
-    None where no rank begins anew only after all of them, twice at least.
+    None where a rank does not begin anew after all of them, twice at least, or does so elsewhere
+    than after the loader's ``n_batches``; None: it has no length.
     """
     assert delivered.number is not None
     found = np.zeros(len(delivered), np.int64)
@@ -186,6 +187,8 @@ def rounds(delivered: Delivered) -> Ints | None:
         held = np.unique(numbers)
         found[own] = np.arange(len(numbers)) // len(held)
         n_whole = len(numbers) // len(held)
+        if n_batches is not None and (delivered.batch[own] < n_batches).sum() != len(held):
+            return None
         whole, rest = np.split(numbers, [n_whole * len(held)])
         each_once = (np.sort(whole.reshape(n_whole, -1)) == held).all()
         if n_whole < 2 or not each_once or len(np.unique(rest)) < len(rest):
