@@ -158,7 +158,7 @@ def _evidence_before_run(loader: DataLoader[Any], *, by_content: bool) -> Eviden
 
 def _draws_again(about: Mapping[str, Any]) -> str:
     """A sentence about a sampler that draws with replacement; empty for others."""
-    if about.get("repeats") is not True:
+    if about.get("draws") != "again":
         return ""
     return (
         f"{about['sampler']} draws with replacement, as it was told: some samples come again in an "
@@ -346,10 +346,12 @@ def audit_trace(
             remarks = (behind.remark, *remarks)
             if not behind.together:
                 evidence = replace(evidence, which_samples=" of a single rank in the trace")
-        if evidence.as_told:
+        if about.get("draws"):  # then keys that never came were not meant to
             came = np.isin(expected.numbers, numbers)
-            held = expected.numbers[came], expected.keys[came]
-            expected = replace(expected, numbers=held[0], keys=held[1], n_judged=0)
+            n_judged = int(came.sum()) if about["draws"] == "subset" else 0
+            judged = f"the {n_judged:,} keys of the {about['sampler']}"
+            held = {"numbers": expected.numbers[came], "keys": expected.keys[came]}
+            expected = replace(expected, **held, n_judged=n_judged)
         if evidence.is_part:  # what is not here may have come all the same
             expected = replace(expected, n_judged=0)
         delivered = replace(delivered, number=numbers)
@@ -360,7 +362,7 @@ def audit_trace(
             judged=judged if expected.n_judged else "",
             remarks=(*remarks, *shared),
         )
-    dropped, in_part = {}, epochs_in_part(trace, about.get("n_batches"))
+    dropped, in_part = {}, epochs_in_part(trace, about)
     if expected is not None and n_epochs == 1 and in_part and "n_batches" in about:
         round_of = rounds(delivered, about["n_batches"])  # as of a sampler that never ends
         if round_of is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from loaderviz._audit.audit_result import Audit
 from loaderviz._audit.count_deliveries import IN_PART, Tables, lanes_of
+from loaderviz._audit.delivered_and_expected import SEEDED
 from loaderviz._contents.compared_contents import ComparedContents
 from loaderviz.text import count
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from loaderviz.trace import Trace
 
-OF_TORCHS_SEED = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 TIMES = {1: "once", 2: "twice"}
 MIN_TO_JUDGE_ORDER = 8  # two shuffles of 8 samples agree by chance once in 40,000 times
 
@@ -297,7 +297,7 @@ def _notes_on_order(tables: Tables, evidence: Evidence) -> Iterator[str]:
     if evidence.shuffles and enough and len(same_order) and bool(same_order.all()):
         yield f"The order is the same in every epoch, although {evidence.sampler} shuffles: " + (
             "call its set_epoch(epoch) before each one, where your loop does not."
-            if evidence.sampler not in OF_TORCHS_SEED
+            if evidence.sampler not in SEEDED
             else "seed torch, or the sampler's generator, once and not before each one."
         )
     elif not evidence.shuffles and len(same_order) and not bool(same_order.all()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +55,8 @@ def delivered_by_number(
     return Delivered(**columns, position=position, number=number), dropped
 
 
+SEEDED = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")  # by torch's generator
+OF_TORCH = (*SEEDED, "DistributedSampler")  # that know how many keys they have
 SPARSE = 100  # keys that use less than 1 in so many integers do not count from 0
 _PRINTABLE = (int, float, str, bytes, tuple)
 
@@ -154,12 +156,13 @@ def dropped_by_trace(
     return dropped
 
 
-def epochs_in_part(trace: Trace, n_batches: int | None) -> set[int]:
+def epochs_in_part(trace: Trace, about: Mapping[str, Any]) -> set[int]:
     """The epochs of which a part of the batches never came, and none failed on the way.
 
-    As where a loop breaks off. ``n_batches``: of an epoch; None: not known, so that only batches
-    that workers had been sent for tell.
+    As where a loop breaks off: then workers had been sent for more, or a sampler of torch's, which
+    loses none, has more. ``about`` describes the loader.
     """
+    n_batches = about.get("n_batches") if about.get("sampler") in OF_TORCH else None
     columns = ["rank", "epoch", "batch", "state"]
     in_part = set()
     for _, batches in trace.batches[columns].groupby(columns[:2]):

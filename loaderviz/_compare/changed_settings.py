@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 _META_NAMES = ("torch", "python", "platform", "host", "cpu_count", "cpu_allowance", "world_size")
-_NO_SETTINGS = ("iterated_at", "one_by_one", "sampler", UNDERLYING)  # in a loader's description
+_NO_SETTINGS = (
+    "iterated_at",
+    "one_by_one",
+    "sampler",
+    "draws",
+    UNDERLYING,
+)  # in a loader's description
 
 
 def changed_settings(a: Trace, b: Trace) -> dict[str, tuple[Any, Any]]:

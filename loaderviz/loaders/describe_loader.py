@@ -17,6 +17,7 @@ from torch.utils.data import (
     RandomSampler,
     Sampler,
     Subset,
+    SubsetRandomSampler,
     WeightedRandomSampler,
     _DatasetKind,
     default_collate,
@@ -35,7 +36,6 @@ from loaderviz.plain_value import truth, type_name, whole
 FOREIGN = "foreign"  # the kind of a loader that is none of torch's
 STANDS_FOR = "stands_for"  # an attribute of what stands in for an iterable (watched_iterable.py)
 _IMMUTABLE, _HEAP = 1 << 8, 1 << 9  # of a type's flags (CPython, Include/object.h)
-_DRAW_AGAIN = (RandomSampler, WeightedRandomSampler)  # with replacement=True
 _HOLD_DATA = (str, bytes, list, tuple, dict, set, frozenset, range, torch.Tensor, Dataset, Sampler)
 
 
@@ -139,7 +139,7 @@ def describe(loader: Any) -> dict[str, Any]:
         "kind": "iterable" if is_iterable else "map",
         "sampler": None if is_iterable or sampler is None else type_name(type(sampler)),
         "shuffled": type(sampler) is RandomSampler or _has(sampler, DistributedSampler, "shuffle"),
-        "repeats": any(_has(sampler, each, "replacement") for each in _DRAW_AGAIN),
+        "draws": _draws(sampler),
         "batch_size": whole(_option(loader, "batch_size")),
         "n_batches": known_length(loader),
         "num_workers": num_workers,
@@ -184,6 +184,20 @@ def _reads_one_by_one(loader: DataLoader[Any], *, is_iterable: bool) -> bool:
 def _has(sampler: Any, cls: type, name: str) -> bool:
     """Whether this is one of torch's samplers, of which that was asked."""
     return type(sampler) is cls and vars(sampler).get(name) is True
+
+
+def _draws(sampler: Any) -> str | None:
+    """What of the dataset's keys one of torch's samplers was told to draw in an epoch.
+
+    "again": with replacement; "some": by chance, as many as it was told; "subset": those that it
+    was given. None: each key once, or nobody knows.
+    """
+    if any(_has(sampler, each, "replacement") for each in (RandomSampler, WeightedRandomSampler)):
+        return "again"
+    if type(sampler) is SubsetRandomSampler:
+        return "subset"
+    fewer = type(sampler) is RandomSampler and vars(sampler).get("_num_samples") is not None
+    return "some" if fewer or type(sampler) is WeightedRandomSampler else None
 
 
 def _option(loader: DataLoader[Any], name: str) -> Any:

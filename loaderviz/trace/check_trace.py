@@ -260,7 +260,10 @@ _COUNT = _whole(0, MOST_COUNT)
 _NS = _whole(-int(1e9 * MOST_S), int(1e9 * MOST_S))
 _SECONDS = _number(-MOST_S, MOST_S)
 _LEFT_OUT = {"left_out": _COUNT, "left_out_batches": _COUNT}
-_TEXTS = ("class", "dataset", "kind", "sampler", "start_method", "iterated_at", UNDERLYING)
+_TEXTS = (
+    *("class", "dataset", "kind", "sampler", "draws", "start_method", "iterated_at"),
+    UNDERLYING,
+)
 _LOADER: Final[Mapping[str, Rule]] = {
     "num_workers": _whole(0, MOST_WORKERS),
     "prefetch_factor": _whole(1, MOST_AHEAD),
@@ -270,7 +273,7 @@ _LOADER: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(
         (
             *("shuffled", "persistent_workers", "pin_memory", "pinned", "in_order", "drop_last"),
-            *("cycled", "one_by_one", "repeats"),
+            *("cycled", "one_by_one"),
         ),
         _TRUTH,
     ),

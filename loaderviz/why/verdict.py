@@ -73,8 +73,8 @@ def _read_ahead(summary: Summary) -> str:
     names = [share.name for share in summary.loaders if share.read_ahead]
     whose = f" of {names[0]}" if len(summary.loaders) > 1 and len(names) == 1 else ""
     return (
-        f"Another thread takes the batches{whose}, as one that reads ahead: what the loop waits for "
-        "cannot be seen here"
+        f"Another thread takes the batches{whose}, as one that reads ahead: what the loop waits "
+        "for cannot be seen here"
     )
 
 

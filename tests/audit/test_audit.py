@@ -439,6 +439,36 @@ def test_a_sampler_that_draws_again_is_named_with_what_it_was_told():
     assert not audit(recorded(DataLoader(range(40), sampler=without))).as_told
 
 
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        SubsetRandomSampler([1, 3, 5, 7, 30]),
+        RandomSampler(range(40), num_samples=7),
+        WeightedRandomSampler(torch.ones(40), 7, replacement=False),
+    ],
+)
+def test_what_a_sampler_was_told_to_leave_out_is_not_lost(sampler):
+    found = audit(recorded(DataLoader(range(40), sampler=sampler), epochs=2))
+    assert found.missing.empty
+    assert found.exactly_once is None
+
+
+class Losing(RandomSampler):
+    """Gives fewer keys each time, and says that it has all."""
+
+    n_given = 40
+
+    def __iter__(self):
+        yield from range(self.n_given)
+        self.n_given -= 10
+
+
+def test_what_a_sampler_of_the_users_own_gives_no_more_is_lost():
+    found = audit(recorded(DataLoader(range(40), sampler=Losing(range(40))), epochs=2))
+    assert list(found.epochs["missing"]) == [0, 10]
+    assert found.loses
+
+
 def test_a_shuffle_that_a_recorded_loop_repeats_is_named():
     dealt = DistributedSampler(range(40), num_replicas=1, rank=0)
     trace = recorded(DataLoader(range(40), sampler=dealt), epochs=2)

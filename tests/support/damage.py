@@ -39,7 +39,7 @@ NONSENSE: tuple[Any, ...] = (
 FIELDS_OF_LOADERS = (
     *("num_workers", "prefetch_factor", "batch_size", "kind", "dataset", "class", "in_order"),
     *("persistent_workers", "pin_memory", "pinned", "start_method", "shuffled", "drop_last"),
-    *("sampler", "repeats"),
+    *("sampler", "draws"),
 )
 FIELDS_OF_META = (
     *("loaders", "rank", "started", "cpu_allowance", "ranks", "problems", "unread", "complete"),
