@@ -163,9 +163,8 @@ def epochs_in_part(trace: Trace, about: Mapping[str, Any]) -> set[int]:
     loses none, has more. ``about`` describes the loader.
     """
     n_batches = about.get("n_batches") if about.get("sampler") in OF_TORCH else None
-    columns = ["rank", "epoch", "batch", "state"]
-    in_part = set()
-    for _, batches in trace.batches[columns].groupby(columns[:2]):
+    in_part: set[int] = set()
+    for _, batches in trace.batches.groupby(["rank", "epoch"]):
         came = batches["state"] == "delivered"
         if batches["state"].isin(("failed", "lost")).any():
             continue

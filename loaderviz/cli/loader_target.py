@@ -44,8 +44,10 @@ def import_loader(target: str) -> DataLoader[Any]:
     """
     module_or_file, _, name = target.partition(":")
     if not module_or_file or not name:
+        recorded = Path(target).is_dir() or Path(target).suffix == ".parquet"
+        of_it = f"; of a recording, loaderviz report {target} has the findings" * recorded
         raise LoaderVizError(
-            f"{target!r} does not name a loader: give MODULE:NAME, such as train:make_loader"
+            f"{target!r} does not name a loader: give MODULE:NAME, such as train:make_loader{of_it}"
         )
     module = _import_module(module_or_file)
     loader = getattr(module, name, None)

@@ -186,7 +186,7 @@ class TestDoctor:
         [
             ("users_training:make_loadr", "did you mean 'make_loader'?"),
             ("users_training:number", "is a int: give a DataLoader"),
-            ("users_training", "does not name a loader"),
+            ("users_training", "does not name a loader: give MODULE:NAME, such as train:make_loader\n"),
             ("nowhere.at_all:loader", "there is no module 'nowhere'"),
             ("nowhere.py:loader", "is not a file"),
         ],
