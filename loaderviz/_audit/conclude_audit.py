@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 TIMES = {1: "once", 2: "twice"}
+SAME_ORDER = "The order is the same in every epoch"
 MIN_TO_JUDGE_ORDER = 8  # two shuffles of 8 samples agree by chance once in 40,000 times
 
 
@@ -295,7 +296,7 @@ def _notes_on_order(tables: Tables, evidence: Evidence) -> Iterator[str]:
     same_order = tables.epochs["same_order"].iloc[1:]
     enough = evidence.n_known >= MIN_TO_JUDGE_ORDER
     if evidence.shuffles and enough and len(same_order) and bool(same_order.all()):
-        yield f"The order is the same in every epoch, although {evidence.sampler} shuffles: " + (
+        yield f"{SAME_ORDER}, although {evidence.sampler} shuffles: " + (
             "call its set_epoch(epoch) before each one, where your loop does not."
             if evidence.sampler not in SEEDED
             else "seed torch, or the sampler's generator, once and not before each one."

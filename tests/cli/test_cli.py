@@ -186,7 +186,8 @@ class TestDoctor:
         [
             ("users_training:make_loadr", "did you mean 'make_loader'?"),
             ("users_training:number", "is a int: give a DataLoader"),
-            ("users_training", "does not name a loader: give MODULE:NAME, such as train:make_loader\n"),
+            ("users_training", "give MODULE:NAME, such as train:make_loader\n"),
+            (".", "of a recording, loaderviz report . has the findings"),
             ("nowhere.at_all:loader", "there is no module 'nowhere'"),
             ("nowhere.py:loader", "is not a file"),
         ],

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch.utils.data import DataLoader, WeightedRandomSampler
+from torch.utils.data import DataLoader, DistributedSampler, WeightedRandomSampler
 
 from loaderviz import Costs, LoaderVizError, Trace, record, simulate, timeline
 from loaderviz.report import Content, content_of, predictions_and_audits, write
@@ -187,6 +187,16 @@ class TestItsContent:
         content = content_of(dataclasses.replace(trace, meta={**trace.meta, "loaders": [dealt]}))
         assert content.actions[0].kind == "error"
         assert not content.actions[0].code
+
+    def test_a_shuffle_that_repeats_is_something_to_do(self):
+        sampler = DistributedSampler(range(32), num_replicas=1, rank=0)
+        loader = DataLoader(range(32), sampler=sampler)
+        with record(loader) as recording:
+            for _ in range(2):
+                list(loader)
+        actions = content_of(recording.trace).actions
+        (why,) = (action.why for action in actions if action.kind == "warning")
+        assert "set_epoch(epoch)" in why
 
     def test_samples_that_come_again_as_the_sampler_was_told_are_no_error(self):
         loader = DataLoader(range(32), sampler=WeightedRandomSampler(torch.ones(32), 64))
