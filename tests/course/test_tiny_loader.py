@@ -76,8 +76,10 @@ def test_workers_make_the_batches_of_torch_however_they_are_started(start_method
         assert_close(mine, theirs, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(("num_workers", "prefetch_factor"), [(1, 1), (1, 3), (3, 1), (4, 2)])
-@pytest.mark.parametrize("n", [0, 1, 17])
+@pytest.mark.parametrize(
+    ("num_workers", "prefetch_factor", "n"),
+    [(1, 1, 17), (1, 3, 17), (3, 1, 17), (4, 2, 17), (4, 2, 1), (2, 1, 0)],
+)
 def test_each_batch_comes_once_and_in_order(num_workers, prefetch_factor, n):
     dataset, lists = SleepingDataset(max(n, 1), 0), list(in_lists(range(n), 2))
     batches = list(in_order(dataset, lists, num_workers, prefetch_factor))

@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -417,6 +418,18 @@ PARTS = [
 ]
 
 
+def seeded_loader(num_workers: int) -> DataLoader:
+    torch.manual_seed(7)
+    return DataLoader(Keys(8), batch_size=2, shuffle=True, num_workers=num_workers)
+
+
+@cache
+def without_a_recording(num_workers: int) -> list[list[list[int]]]:
+    """The keys of two epochs."""
+    loader = seeded_loader(num_workers)
+    return [[batch["key"].tolist() for batch in loader] for _ in range(2)]
+
+
 def named(part: Any) -> str | None:
     return f"{part[0].__name__.split('.')[-1]}.{part[1]}" if isinstance(part, tuple) else None
 
@@ -427,10 +440,6 @@ class TestABugOfTheRecorder:
     @pytest.mark.parametrize(("part", "num_workers"), PARTS, ids=named)
     def test_does_not_touch_the_training(self, part, num_workers, monkeypatch, tmp_path):
         owner, name = part
-
-        def make() -> DataLoader:
-            return DataLoader(Keys(8), batch_size=2, shuffle=True, num_workers=num_workers)
-
         calls = tmp_path / "calls"  # which a worker may make
         classes = {cls: dict(vars(cls)) for cls in (DataLoader, _BaseDataLoaderIter)}
 
@@ -439,11 +448,8 @@ class TestABugOfTheRecorder:
             calls.touch()
             raise BugError(name)
 
-        torch.manual_seed(7)
-        loader = make()
-        expected = [[batch["key"].tolist() for batch in loader] for _ in range(2)]
-        torch.manual_seed(7)
-        loader = make()
+        expected = without_a_recording(num_workers)
+        loader = seeded_loader(num_workers)
         rec = lv.record(loader)
         received = []
         with warnings.catch_warnings(record=True) as caught:

@@ -116,11 +116,20 @@ def test_a_saved_stream_goes_on_from_its_place_and_begins_anew_after_its_end():
 # What an audit would find, worked out
 
 
+FEW, MANY = (7, 4, 2, False), (23, 3, 4, True)
+
+
 @pytest.mark.parametrize(
-    "split", [None, splits.by_floor, *WHOLE], ids=["naive", "by_floor", *NAMES]
-)
-@pytest.mark.parametrize(
-    ("n", "workers", "batch_size", "drop_last"), [(23, 3, 4, True), (7, 4, 2, False)]
+    ("split", "n", "workers", "batch_size", "drop_last"),
+    [
+        (None, *FEW),
+        (None, *MANY),
+        (splits.by_floor, *FEW),
+        (splits.by_floor, *MANY),
+        (WHOLE[0], *FEW),
+        (WHOLE[1], *MANY),
+        (WHOLE[2], *MANY),
+    ],
 )
 def test_a_simulated_audit_finds_what_the_loader_does(split, n, workers, batch_size, drop_last):
     dataset = Stream(range(n)) if split is None else SplitStream(range(n), split)
