@@ -31,8 +31,8 @@ class Sick(Dataset):
         return index
 
 
-def be_killed(number: int) -> NoReturn:
-    os.kill(os.getpid(), number)
+def be_killed(number: int, *, workers_too: bool = False) -> NoReturn:
+    os.kill(0 if workers_too else os.getpid(), number)
     time.sleep(1000)
     raise AssertionError
 
@@ -51,8 +51,10 @@ def main(end: str, num_workers: int) -> None:
             break
         elif end == "it is interrupted":
             be_killed(signal.SIGINT)
+        elif end == "all are interrupted":  # as a terminal does
+            be_killed(signal.SIGINT, workers_too=True)
         elif end == "it is killed":
-            be_killed(signal.SIGKILL)
+            be_killed(signal.SIGTERM)
 
 
 if __name__ == "__main__":
