@@ -133,7 +133,8 @@ def test_a_recorded_loader_is_equal_in_all_that_shows(dataset):
     assert len(own) >= len(BATCHES)
     for names in own:
         made = functools.partial(make, names)
-        without, _, _ = run(made, recorded=False, epochs=2)
-        with_, trace, _ = run(made, recorded=True, epochs=2)
+        epochs = 1 if names[-1] in ("two", "one, in any order") else 2  # others start none again
+        without, _, _ = run(made, recorded=False, epochs=epochs)
+        with_, trace, _ = run(made, recorded=True, epochs=epochs)
         with_.same(without)
         assert trace.meta["complete"], names
