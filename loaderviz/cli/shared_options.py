@@ -46,7 +46,7 @@ class _Terminal(Console):
 
 def terminal(*, stderr: bool = False) -> Console:
     """A console to print tables on; texts in them must go through ``printable`` first."""
-    console = _Terminal(stderr=stderr, soft_wrap=stderr)
+    console = _Terminal(stderr=stderr, soft_wrap=stderr, force_jupyter=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPE_COLUMNS
     return console
