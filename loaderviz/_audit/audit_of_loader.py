@@ -330,7 +330,7 @@ def audit_trace(
         which_samples=" in the trace",
         left_early=bool(trace.batches["delivered_s"].isna().any()),
         sampler=about.get("sampler") or "",
-        shuffles="sampler" in about and about["shuffled"] is True,
+        shuffles=bool(about.get("sampler")) and about.get("shuffled") is True,
         as_told=_draws_again(about),
         is_part=any(left_out(trace.meta)),
         remarks=remarks,

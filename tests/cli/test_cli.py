@@ -71,7 +71,7 @@ def trace(tmp_path):
 
 
 def all_but(*lost, **options):
-    sampler = SubsetRandomSampler([each for each in range(23) if each not in lost])
+    sampler = [each for each in range(23) if each not in lost]
     return DataLoader(range(23), sampler=sampler, **options)
 
 
@@ -274,9 +274,15 @@ class TestCheck:
                 "3 of the keys 0 to 22 were left out by drop_last in each of 2 epochs",
             ),
             (all_but(3, 4, 5, 6, batch_size=4, drop_last=True), 1, 1, "are not in the trace"),
+            (
+                DataLoader(range(23), sampler=SubsetRandomSampler([1, 22])),
+                1,
+                0,
+                "Each of the 2 keys",
+            ),
             (DataLoader(Stream(range(6))), 1, 2, "audit(loader) knows those of streams"),
         ],
-        ids=["twice", "never", "drop_last", "hidden by drop_last", "not known"],
+        ids=["twice", "never", "drop_last", "hidden by drop_last", "of a subset", "not known"],
     )
     def test_what_comes_exactly_once(self, loader, epochs, code, says, loaderviz, tmp_path):
         """What ``drop_last`` leaves out is ordinary, and hides no real loss."""
