@@ -1,4 +1,4 @@
-"""What libraries do when training resumes in mid-epoch: as notebook 11 says and doctor finds."""
+"""What libraries do when training resumes in mid-epoch: as docs say and doctor finds."""
 
 import copy
 import warnings
