@@ -3,10 +3,9 @@
 # %% after feeding-the-gpu-04: to queue the work takes far less time than to do it
 assert queued_s < 0.5 * done_s
 
-# %% after feeding-the-gpu-12: the recorded loop waits 92 %, 40 of 500 ms are steps, and no gap
+# %% after feeding-the-gpu-12: the recorded loop waits 92 %, and no gap
 summary = loop.summary()
 assert (f"{summary.wait_share:.0%}", f"{summary.device_idle_share:.0%}") == ("92%", "0%")
-assert "500 ms in all: 40 ms in steps" in str(summary)
 assert {(len(each.batches), each.summary().n_workers) for each in recorded.values()} == {(24, 4)}
 assert {trace.meta["cpu_count"] for trace in recorded.values()} == {16}
 assert {trace.meta["label"] for trace in recorded.values()} == {"NVIDIA H200"}
