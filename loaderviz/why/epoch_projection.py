@@ -23,6 +23,7 @@ class ProjectedEpoch:
         n_batches: of the epoch.
         length_is_known: whether that is the loader's length; otherwise it is the most that an
             epoch of the recording delivered.
+        is_left: whether the loop leaves each epoch before that length, after the most of these.
         seconds: of it all, from the start to the end of its workers. A warm-up, which a training
             has once, is not in it.
         range_s: its 95 % interval, NaN where too little was recorded; where a pause was seen once,
@@ -34,6 +35,7 @@ class ProjectedEpoch:
 
     n_batches: int
     length_is_known: bool
+    is_left: bool
     seconds: float
     range_s: Range
     waited_s: float
@@ -58,9 +60,11 @@ def project(
     """
     if not (phase == PACE).any() or math.isnan(step_s):
         return None
-    known = series.about.get("n_batches")
-    n = int(known or np.bincount(np.cumsum(series.first)).max())
     starts = np.flatnonzero(series.first)
+    delivered = np.diff(np.append(starts, len(series)))
+    known = series.about.get("n_batches")
+    is_left = known is not None and _leaves(series, starts, delivered, known)
+    n = int(known if known and not is_left else delivered.max())
     start_s = (series.rows["delivered_s"] - series.begun_s)[starts]
     own = series.anew[starts] if series.anew[starts].sum() > 1 or len(starts) == 1 else None
     if own is None:  # workers are kept: the first start is none of the others'
@@ -103,12 +107,19 @@ def project(
     return ProjectedEpoch(
         n_batches=n,
         length_is_known=known is not None,
+        is_left=is_left,
         seconds=around_s + (n - 1) * each_s,
         range_s=(low, high + (n - 1) * once_s),
         waited_s=typical_start_s + (n - 1) * wait_s + end_s,
         start_s=typical_start_s,
         end_s=end_s,
     )
+
+
+def _leaves(series: LoopSeries, starts: Any, delivered: Any, n_batches: int) -> bool:
+    """Whether the loop leaves each epoch before its end; the last may have been recorded in part."""
+    whole = (series.rows["batch"][starts] == 0)[:-1]
+    return bool(whole.sum() >= AGAIN and (delivered[:-1][whole] < n_batches).all())
 
 
 def apart(pauses: Any) -> float:

@@ -177,8 +177,9 @@ def _whole_epoch(summary: Summary, pace: Pace) -> list[str]:
     if epoch.length_is_known or not pace.whole_epoch:
         low, high = epoch.range_s
         span = "" if math.isnan(low) else f" ({duration(low)} to {duration(high)})"
+        which = "An epoch as the loop leaves it" if epoch.is_left else "A whole epoch"
         told.append(
-            f"A whole epoch, {count(epoch.n_batches, 'batch', 'batches')}, takes "
+            f"{which}, {count(epoch.n_batches, 'batch', 'batches')}, takes "
             f"{duration(epoch.seconds)}{span} and waits {percent(pace.epoch_waited_share)} of it; "
             f"recorded: {percent(summary.wait_share)}."
         )

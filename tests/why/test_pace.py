@@ -82,6 +82,15 @@ def test_the_epoch_to_come_is_that_of_a_long_run(n, step_s, read_s, options):
         assert epoch.range_s[0] <= epoch.seconds <= epoch.range_s[1]
 
 
+@pytest.mark.parametrize(("epochs", "taken"), [([30, 30, 12], 30), ([30, 12], LONG)])
+def test_where_the_loop_leaves_its_epochs_they_are_no_longer_than_it_takes(epochs, taken):
+    steps, reads = ([noisy([s] * n, 0.05, seed=n) for n in epochs] for s in (0.02, 0.04))
+    trace = made_loop(steps, reads, length=LONG)
+    assert paces(trace)[0].epoch.n_batches == taken
+    said = f"An epoch as the loop leaves it, {taken} batches"
+    assert (said in str(trace.summary())) == (taken < LONG)
+
+
 def test_a_queue_that_filled_in_a_warm_up_is_no_proof():
     """Nothing was waited for, and yet half of the time will be."""
     trace = run(60, 0.0206, 0.081, warm=[3.0], prefetch=32)
