@@ -20,9 +20,10 @@ from torch.utils.data import (
 )
 
 from loaderviz._audit.audit_result import Audit, AuditError
-from loaderviz._audit.conclude_audit import Evidence, conclude
+from loaderviz._audit.conclude_audit import SAME_BATCH, Evidence, conclude
 from loaderviz._audit.count_deliveries import (
     Expected,
+    Tables,
     compare_with_expected,
     count_passed_by_all,
     keys_of_deliveries,
@@ -79,6 +80,11 @@ _BY_ROUND = (
     "The sampler begins anew within the epoch, which the loop left: each time through all samples "
     "counts as an epoch here."
 )
+_BEGINS_ANEW = (
+    "next(iter(loader)) begins an epoch each time. Keep the iterator, batches = iter(loader), and "
+    "ask it for the next one."
+)
+MIN_SAME = 3  # epochs: of two, one may be a look at what a batch is
 MIN_UNLIKE = 7  # of fewer samples all may be others by some fault
 MOSTLY = 0.75  # of what came: where more differs, content tells no sample
 OF_SHARES = ("Remedy: share", "Workers that")  # begin the notes on them
@@ -372,12 +378,19 @@ def audit_trace(
     if expected is not None and dropping_batch_size is not None:
         dropped = dropped_by_trace(delivered, expected, n_epochs, dropping_batch_size)
     tables = compare_with_expected(delivered, expected, n_epochs, dropped, in_part)
+    if n_epochs >= MIN_SAME and len(in_part) == n_epochs and _one_batch_each(delivered, tables):
+        evidence = _noting(evidence, f"{SAME_BATCH}: {_BEGINS_ANEW}")
     if expected is not None and behind is None:
         remark = remark_on_ranks(trace.meta, loader, delivered, tables)
         pads = remark == PADDED and evidence.shuffles and evidence.sampler == "DistributedSampler"
         evidence = replace(evidence, as_told=PADDED) if pads else _noting(evidence, remark)
     known = None if expected is None else keys_of_deliveries(delivered, expected, tables)
     return conclude(tables, evidence, trace, known)
+
+
+def _one_batch_each(delivered: Delivered, tables: Tables) -> bool:
+    """Whether each epoch delivered its first batch alone, with the same samples in each."""
+    return bool((delivered.batch == 0).all() and tables.epochs["same_order"].iloc[1:].all())
 
 
 def _partial_audit(run: CopyRun, evidence: Evidence, *, by_key: bool) -> Audit:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TIMES = {1: "once", 2: "twice"}
 SAME_ORDER = "The order is the same in every epoch"
+SAME_BATCH = "Every epoch gave the loop the same single batch"
 MIN_TO_JUDGE_ORDER = 8  # two shuffles of 8 samples agree by chance once in 40,000 times
 
 

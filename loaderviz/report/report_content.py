@@ -13,7 +13,7 @@ from typing import Any, Final
 import pandas as pd
 
 from loaderviz._audit import Mixing
-from loaderviz._audit.conclude_audit import SAME_ORDER
+from loaderviz._audit.conclude_audit import SAME_BATCH, SAME_ORDER
 from loaderviz._doctor import Diagnosis, Finding, findings_of
 from loaderviz.failed_part import Part, part
 from loaderviz.figures.results.run_figure import incident_name
@@ -293,10 +293,11 @@ class Content:
             and not loader_audit.audit.as_told
         ]
         others = [
-            Action(SAME_ORDER, note, kind="warning")
+            Action(fault, note, kind="warning")
             for loader_audit in self.audits
             for note in (loader_audit.audit.notes if loader_audit.audit else ())
-            if note.startswith(SAME_ORDER)
+            for fault in (SAME_BATCH, SAME_ORDER)
+            if note.startswith(fault)
         ]
         others += [action for action in of_findings if action.kind != "error"]
         return [*errors, *self._settings_action(), *others]

@@ -117,7 +117,7 @@ def project(
 
 
 def _leaves(series: LoopSeries, starts: Any, delivered: Any, n_batches: int) -> bool:
-    """Whether the loop leaves each epoch before its end; the last may have been recorded in part."""
+    """Whether the loop leaves each epoch before its end; the last may be recorded in part."""
     whole = (series.rows["batch"][starts] == 0)[:-1]
     return bool(whole.sum() >= AGAIN and (delivered[:-1][whole] < n_batches).all())
 

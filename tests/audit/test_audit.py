@@ -401,6 +401,16 @@ class Anew(list):
             yield from super().__iter__()
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_loop_that_begins_anew_for_each_batch_is_told_that_it_gets_the_same(shuffle):
+    loader = DataLoader(range(400), batch_size=8, shuffle=shuffle, num_workers=1)
+    with record(loader) as rec:
+        for _step in range(4):
+            next(iter(loader))
+    told = [note for note in audit(rec.trace).notes if "next(iter(loader))" in note]
+    assert len(told) == (not shuffle)
+
+
 def test_each_time_through_an_endless_sampler_counts_as_an_epoch():
     loader = DataLoader(
         range(12), batch_sampler=Anew([[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]), num_workers=1
