@@ -319,8 +319,9 @@ class Content:
     def _distributed_sampler_code(self, loader: int) -> str:
         """The fix where several ranks read the whole of one map-style dataset; else empty."""
         about = loader_description(self.trace.meta, loader)
-        deals_out = about.get("sampler") == "DistributedSampler"
-        return SHARED * (len(self.ranks) > 1 and about.get("kind") == "map" and not deals_out)
+        shares_out = about.get("sampler") == "DistributedSampler"
+        reads_all = len(self.ranks) > 1 and about.get("kind") == "map" and not shares_out
+        return SHARED if reads_all else ""
 
     def _settings_action(self) -> list[Action]:
         """Whether to change the settings, by the bounds; without any, the first cause."""
