@@ -196,9 +196,17 @@ def test_a_narrow_window_has_the_settings_on_top_and_the_whole_figure_below(expl
 
 
 @pytest.mark.slow
-def test_it_goes_on_when_its_notebook_is_closed_and_opened_again(explored: Page):
+def test_it_goes_on_when_its_notebook_is_closed_and_opened_again(
+    explored: Page, complaints: list[str]
+):
     save(explored)
-    close_and_reopen(explored, "explorer.ipynb")
+    # ipywidgets gives the kernel 4 s to tell of its widgets (its manager, "request_states"), and
+    # draws none where a busy machine took longer.
+    for _ in range(3):
+        complaints.clear()
+        close_and_reopen(explored, "explorer.ipynb")
+        if not any("widget model not found" in heard for heard in complaints):
+            break
     handle(explored, "workers").focus()
     explored.keyboard.press("ArrowRight")
     expect_lanes(explored, ["consumer", *(f"worker {n}" for n in range(4))])
