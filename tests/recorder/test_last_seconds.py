@@ -495,5 +495,5 @@ def test_lines_are_those_of_what_is_kept(workers, short):
     assert trace.meta["problems"] == []
     assert 0 < len(trace.batches) < 450
     lines = trace.lines()
-    assert lines["function"].iloc[0] == "Computes.__getitem__"
+    assert "Computes.__getitem__" in set(lines["function"])
     assert 0 < lines["seconds"].sum() < trace.batches["ready_s"].max() + LAST_S
