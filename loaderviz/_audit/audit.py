@@ -8,7 +8,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from loaderviz._audit.audit_of_loader import audit_loader, audit_trace
+from loaderviz._audit.audit_of_loader import audit_loader
+from loaderviz._audit.audit_of_trace import audit_trace
 from loaderviz._audit.audit_result import Audit
 from loaderviz.argument_checks import number, whole_number
 from loaderviz.errors import LoaderVizError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -19,11 +19,11 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from loaderviz._audit.audit_of_trace import audit_trace, draws_again
 from loaderviz._audit.audit_result import Audit, AuditError
-from loaderviz._audit.conclude_audit import SAME_BATCH, Evidence, conclude
+from loaderviz._audit.conclude_audit import Evidence, conclude
 from loaderviz._audit.count_deliveries import (
     Expected,
-    Tables,
     compare_with_expected,
     count_passed_by_all,
     keys_of_deliveries,
@@ -31,18 +31,8 @@ from loaderviz._audit.count_deliveries import (
 from loaderviz._audit.delivered_and_expected import (
     dataset_length,
     delivered_by_number,
-    dropped_by_trace,
-    epochs_in_part,
     expected_by_key,
-    expected_by_trace,
     read_dataset,
-    rounds,
-)
-from loaderviz._audit.keys_of_ranks import (
-    PADDED,
-    keys_of_ranks,
-    remark_on_ranks,
-    shared_with_other_loaders,
 )
 from loaderviz._audit.run_copy import (
     CopyRun,
@@ -68,23 +58,12 @@ from loaderviz.loaders.describe_loader import describe
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.sharding import ranks
 from loaderviz.text import count
-from loaderviz.trace import Trace
-from loaderviz.trace.described_loaders import left_out, loader_description
 
 _NOT_JUDGED = "whether any is missing is not known"
 _AS_ITS_WORKER = (
     "Without workers the dataset raises: {}. So it was read as its only worker reads it, with "
     "get_worker_info() of worker 0 of 1."
 )
-_BY_ROUND = (
-    "The sampler begins anew within the epoch, which the loop left: each time through all samples "
-    "counts as an epoch here."
-)
-_BEGINS_ANEW = (
-    "next(iter(loader)) begins an epoch each time. Keep the iterator, batches = iter(loader), and "
-    "ask it for the next one."
-)
-MIN_SAME = 3  # epochs: of two, one may be a look at what a batch is
 MIN_UNLIKE = 7  # of fewer samples all may be others by some fault
 MOSTLY = 0.75  # of what came: where more differs, content tells no sample
 OF_SHARES = ("Remedy: share", "Workers that")  # begin the notes on them
@@ -122,7 +101,7 @@ def audit_loader(
                 )
                 return _audit_by_key(loader, run, evidence, epochs, n_samples, compare)
             fewer = _fewer_rows(loader, run)
-            evidence = _noting(evidence, fewer)
+            evidence = evidence.noting(fewer)
             audit = _audit_by_number(loader, run, evidence, identifier, epochs, n_samples)
             made = ", before collate_fn made fewer rows of them" if fewer else ""
             return replace(audit, verdict=audit.verdict + made)
@@ -157,28 +136,14 @@ def _evidence_before_run(loader: DataLoader[Any], *, by_content: bool) -> Eviden
         by_content=by_content,
         sampler="" if iterable else type(sampler).__name__,
         shuffles=isinstance(sampler, _SHUFFLING) or (is_distributed and sampler.shuffle),
-        as_told=_draws_again(describe(loader)),
+        as_told=draws_again(describe(loader)),
         remarks=(remark,) if n_ranks > 1 else (),
-    )
-
-
-def _draws_again(about: Mapping[str, Any]) -> str:
-    """A sentence about a sampler that draws with replacement; empty for others."""
-    if about.get("draws") != "again":
-        return ""
-    return (
-        f"{about['sampler']} draws with replacement, as it was told: some samples come again in an "
-        "epoch, and others do not come."
     )
 
 
 def _unproven(evidence: Evidence, reason: str) -> Evidence:
     """The evidence where, for this reason, no sample can be called missing."""
-    return replace(_noting(evidence, reason), proves_missing=False)
-
-
-def _noting(evidence: Evidence, remark: str) -> Evidence:
-    return replace(evidence, remarks=(*evidence.remarks, *filter(None, [remark])))
+    return replace(evidence.noting(reason), proves_missing=False)
 
 
 def _audit_by_key(
@@ -229,7 +194,7 @@ def _audit_by_number(
         n_ahead = (loader.batch_size or 1) * max(loader.num_workers, 1)
         expected = read_dataset(dataset, identifier, n_samples and n_samples + n_ahead)
         if expected.stream.fails_alone is not None:
-            evidence = _noting(evidence, _AS_ITS_WORKER.format(expected.stream.fails_alone))
+            evidence = evidence.noting(_AS_ITS_WORKER.format(expected.stream.fails_alone))
     else:
         n = dataset_length(loader)
         expected = read_dataset((dataset[index] for index in range(n)), identifier)
@@ -314,85 +279,6 @@ def _audit_of_replaced(audit: Audit, seen: StreamRead) -> Audit:
     return replace(audit, verdict=verdict, notes=(note, *notes), is_changed=True)
 
 
-def audit_trace(
-    trace: Trace,
-    kind: str,
-    n_epochs: int,
-    remarks: tuple[str, ...],
-    dropping_batch_size: int | None = None,
-) -> Audit:
-    """The audit of what a trace alone proves, with these remarks among its notes.
-
-    ``kind`` is that of the dataset: ``map`` or ``iterable``; ``dropping_batch_size`` the batch size
-    of a loader with ``drop_last``.
-    """
-    delivered, keys = delivered_by_key(trace)
-    expected = None
-    loader = int(trace.batches["loader"].max()) if len(trace.batches) else 0
-    about = loader_description(trace.meta, loader)
-    evidence = Evidence(
-        kind=kind,
-        n_workers=trace.workers["worker"].nunique(),
-        which_samples=" in the trace",
-        left_early=bool(trace.batches["delivered_s"].isna().any()),
-        sampler=about.get("sampler") or "",
-        shuffles=bool(about.get("sampler")) and about.get("shuffled") is True,
-        as_told=_draws_again(about),
-        is_part=any(left_out(trace.meta)),
-        remarks=remarks,
-    )
-    if kind == "map":
-        behind = keys_of_ranks(trace.meta, loader, delivered, keys)
-        if behind is None:
-            expected, numbers = expected_by_trace(keys)
-            judged = f"the keys 0 to {len(expected) - 1:,}"
-        else:
-            expected, numbers = behind.expected, behind.numbers
-            judged = f"the {len(expected):,} samples of the Subsets"
-            remarks = (behind.remark, *remarks)
-            if not behind.together:
-                evidence = replace(evidence, which_samples=" of a single rank in the trace")
-        if about.get("draws"):  # then keys that never came were not meant to
-            came = np.isin(expected.numbers, numbers)
-            n_judged = int(came.sum()) if about["draws"] == "subset" else 0
-            judged = f"the {n_judged:,} keys of the {about['sampler']}"
-            held = {"numbers": expected.numbers[came], "keys": expected.keys[came]}
-            expected = replace(expected, **held, n_judged=n_judged)
-        if evidence.is_part:  # what is not here may have come all the same
-            expected = replace(expected, n_judged=0)
-        delivered = replace(delivered, number=numbers)
-        shared = shared_with_other_loaders(trace.meta, loader, delivered, keys)
-        evidence = replace(
-            evidence,
-            n_known=len(expected),
-            judged=judged if expected.n_judged else "",
-            remarks=(*remarks, *shared),
-        )
-    dropped, in_part = {}, epochs_in_part(trace, about)
-    if expected is not None and n_epochs == 1 and in_part and "n_batches" in about:
-        round_of = rounds(delivered, about["n_batches"])  # as of a sampler that never ends
-        if round_of is not None:
-            delivered, n_epochs = replace(delivered, epoch=round_of), int(round_of.max()) + 1
-            in_part = {n_epochs - 1}
-            evidence = _noting(evidence, _BY_ROUND)
-    if expected is not None and dropping_batch_size is not None:
-        dropped = dropped_by_trace(delivered, expected, n_epochs, dropping_batch_size)
-    tables = compare_with_expected(delivered, expected, n_epochs, dropped, in_part)
-    if n_epochs >= MIN_SAME and len(in_part) == n_epochs and _one_batch_each(delivered, tables):
-        evidence = _noting(evidence, f"{SAME_BATCH}: {_BEGINS_ANEW}")
-    if expected is not None and behind is None:
-        remark = remark_on_ranks(trace.meta, loader, delivered, tables)
-        pads = remark == PADDED and evidence.shuffles and evidence.sampler == "DistributedSampler"
-        evidence = replace(evidence, as_told=PADDED) if pads else _noting(evidence, remark)
-    known = None if expected is None else keys_of_deliveries(delivered, expected, tables)
-    return conclude(tables, evidence, trace, known)
-
-
-def _one_batch_each(delivered: Delivered, tables: Tables) -> bool:
-    """Whether each epoch delivered its first batch alone, with the same samples in each."""
-    return bool((delivered.batch == 0).all() and tables.epochs["same_order"].iloc[1:].all())
-
-
 def _partial_audit(run: CopyRun, evidence: Evidence, *, by_key: bool) -> Audit:
     """The audit of what came before a failure."""
     n_epochs = len(run.noted)
@@ -415,7 +301,7 @@ def _of_nothing_read(loader: DataLoader[Any], delivered: Delivered, evidence: Ev
     )
     if loader.num_workers:
         remark = f"This process reads none: the dataset yields in workers alone, or {used_up}"
-        return replace(_noting(evidence, remark), by_content=False)
+        return replace(evidence.noting(remark), by_content=False)
     raise LoaderVizError(
         f"the loader delivered {len(delivered):,} samples, and then this process read none: "
         f"the dataset cannot be iterated twice, because {used_up}"

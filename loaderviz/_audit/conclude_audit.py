@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +59,10 @@ class Evidence:
     left_early: bool = False
     is_part: bool = False
     remarks: tuple[str, ...] = ()
+
+    def noting(self, remark: str) -> Evidence:
+        """The same, with one remark more; "" is none."""
+        return replace(self, remarks=(*self.remarks, *filter(None, [remark])))
 
 
 def conclude(

@@ -157,22 +157,21 @@ def dropped_by_trace(
 
 
 def epochs_in_part(trace: Trace, about: Mapping[str, Any]) -> set[int]:
-    """The epochs of which a part of the batches never came, and none failed on the way.
+    """The epochs of which a part of the batches never came, and none failed or was lost.
 
     As where a loop breaks off: then workers had been sent for more, or a sampler of torch's, which
     loses none, has more. ``about`` describes the loader.
     """
     n_batches = about.get("n_batches") if about.get("sampler") in OF_TORCH else None
+    broken = trace.batches["state"].isin(("failed", "lost"))
     in_part: set[int] = set()
     for _, batches in trace.batches.groupby(["rank", "epoch"]):
         came = batches["state"] == "delivered"
-        if batches["state"].isin(("failed", "lost")).any():
-            continue
         n_untaken = int((~came).sum())
         last_untaken = n_untaken > 0 and batches.loc[~came, "batch"].min() >= came.sum()
         if last_untaken or (n_batches is not None and came.sum() < n_batches):
             in_part.add(int(batches["epoch"].iloc[0]))
-    return in_part
+    return in_part - {*trace.batches.loc[broken, "epoch"]}  # where one rank fails, all others leave
 
 
 def rounds(delivered: Delivered, n_batches: int | None) -> Ints | None:

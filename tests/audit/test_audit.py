@@ -43,7 +43,7 @@ from streams import (
     Shared,
     UsedUp,
 )
-from traces import together
+from traces import made, together
 
 METHODS = ["fork", pytest.param("spawn", marks=pytest.mark.slow)]
 
@@ -392,6 +392,18 @@ def test_what_failed_on_the_way_is_lost():
     assert audit(rec.trace).loses
 
 
+@pytest.mark.parametrize(("state", "loses"), [("failed", True), ("lost", True), ("ready", False)])
+def test_where_one_rank_fails_that_the_others_leave_excuses_nothing(state, loses):
+    first, second = made(rank=0), made(rank=1)
+    second.samples["key"] += len(first.samples)
+    for trace, came_to in ((first, state), (second, "ready")):
+        last = trace.batches.index[-1]
+        trace.batches.loc[last, ["state", "delivered_s", "released_s"]] = came_to, np.nan, np.nan
+    found = audit(together(first, second))
+    assert len(found.missing) == 2
+    assert found.loses == loses
+
+
 class Anew(list):
     """Batches that come again and again, as of YOLO's InfiniteDataLoader."""
 
@@ -409,6 +421,14 @@ def test_a_loop_that_begins_anew_for_each_batch_is_told_that_it_gets_the_same(sh
             next(iter(loader))
     told = [note for note in audit(rec.trace).notes if "next(iter(loader))" in note]
     assert len(told) == (not shuffle)
+
+
+def test_of_a_stream_nobody_knows_whether_it_gives_the_same_batch_each_time():
+    loader = DataLoader(SleepingStream(400, 0), batch_size=8, num_workers=1)
+    with record(loader) as rec:
+        for _step in range(4):
+            next(iter(loader))
+    assert "next(iter(loader))" not in str(audit(rec.trace))
 
 
 def test_each_time_through_an_endless_sampler_counts_as_an_epoch():
