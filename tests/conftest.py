@@ -14,8 +14,8 @@ from loaderviz.failed_part import RAISE
 pytest_plugins = ["pytester", "leak_guard", "command_line", "own_process"]
 pytest.register_assert_rewrite("trace_laws")  # a failed assert there shows its values, too
 
-# For a check of web addresses that no notebook asks for, nbformat's schemas would have it compile
-# grammars for seconds, in each test process.
+# jsonschema, which nbformat loads, does without it where it is missing. It checks web addresses,
+# which notebooks have none of, and compiles its grammars for 2.5 s in each test process.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # Its workers begin with torch loaded, which takes a second; what a bare process needs, spawn tests.

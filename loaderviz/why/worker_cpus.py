@@ -40,12 +40,13 @@ def shared_cpus(trace: Trace, loader: int, rank: int) -> set[int] | None:
 
 @dataclass(frozen=True)
 class CpusInUse:
-    """How many CPUs a training computes with while a loader's batches are made, on average.
+    """How many CPUs main process and workers use while a loader's batches are made, on average.
 
     Attributes:
         of_workers: those of all its loaders.
         of_main: its main process, in all threads, at least: over the whole recording. 0: unknown.
-        at_most: both, where the main process computed at no other time. Infinity: unknown.
+        at_most: both, where the main process computed at no other time. Infinity: unknown. What
+            samples start, and what they ask, is in neither.
     """
 
     of_workers: float
@@ -70,7 +71,7 @@ class CpusInUse:
 
 
 def others_compute(trace: Trace, loader: int) -> bool:
-    """Whether it is other processes than this training that the CPUs are full of."""
+    """Whether it is neither the main process nor its workers that the CPUs are full of."""
     return CpusInUse.of(trace, loader).at_most < MOSTLY * (trace.meta["cpu_allowance"] or 0.0)
 
 

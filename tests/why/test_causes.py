@@ -238,7 +238,7 @@ class TestTheFirstCause:
         ("main_cpu_s", "words", "cure"),
         [
             (None, "the CPUs are full", "find what else takes them"),
-            (0.1, "other processes take the CPUs", "End them"),
+            (0.1, "other processes take the CPUs", "Look in top for the others"),
             (1.5, "the CPUs are full", "fewer threads in the steps"),
         ],
     )

@@ -61,8 +61,8 @@ MORE_CPUS: Final = (
     "More CPUs, or less work for each sample: more workers than CPUs gain nothing here."
 )
 OTHERS_COMPUTE: Final = (
-    "Other processes take the CPUs: this training uses {used} of {cpus}. End them, or record again "
-    "when they have ended."
+    "The main process and its workers use {used} of {cpus}. Look in top for the others: what "
+    "samples start or ask, other ranks, other programs. End what need not run, and record again."
 )
 STEPS_COMPUTE: Final = (
     "More CPUs, or fewer threads in the steps (torch.set_num_threads): the main process uses "
