@@ -14,6 +14,7 @@ import itertools
 import json
 import linecache
 import os
+import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
@@ -142,8 +143,13 @@ class LineLog:
         return number
 
     def _frame(self, code: CodeType, at: int, spool: Spool) -> int:
-        """The number of a frame, which is written if it is new; 0 for one of ours."""
-        if code.co_filename.startswith(_RECORDER):
+        """The number of a frame, which is written if it is new; 0 for one of ours.
+
+        And 0 for one that is made of text, as the ``__new__`` of a named tuple, but for
+        ``python -c``: who calls it is told.
+        """
+        is_made = code.co_filename == "<string>" and sys.argv[:1] != ["-c"]
+        if is_made or code.co_filename.startswith(_RECORDER):
             return 0
         number = self._frames.get((code, at), 0)
         if not number:

@@ -79,6 +79,15 @@ def own_frames(stack: tuple[Frame, ...]) -> list[Frame]:
     return own or others[:1] or [each for each in stack if each.file != FETCH][:1]
 
 
+def _one_for_each_line(frames: list[Frame]) -> list[Frame]:
+    """The same, but what a line calls that stands in it, as a lambda, is that line.
+
+    So it is whatever the release of Python: from 3.12 on comprehensions are no functions (PEP 709).
+    """
+    first: dict[tuple[str, int], Frame] = {}
+    return [first.setdefault((frame.file, frame.line), frame) for frame in frames]
+
+
 def table(trace: Trace, *, user: bool) -> pd.DataFrame:
     """What ``Trace.lines`` returns."""
     import pandas as pd
@@ -96,7 +105,7 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
     whole_s = 0.0
     for row in seen:
         whole_s += row.seconds
-        frames = own_frames(row.stack) if user else list(row.stack)
+        frames = _one_for_each_line(own_frames(row.stack) if user else list(row.stack))
         for frame in set(frames):
             by_line[frame]["total_s"] += row.seconds
         for frame in frames[-1:]:

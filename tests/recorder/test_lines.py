@@ -7,6 +7,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -48,6 +49,32 @@ def seen(loader, **options):
 
 def by_source(trace):
     return trace.lines().set_index("source")
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class OneLine(Dataset):
+    """Nearly all of each sample is in one line, which has functions of its own in it."""
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, key: int) -> int:
+        found = [sorted([*range(300)], key=lambda n: Point(n % 7, n).y) for _ in range(20)]
+        return len(found)
+
+
+def test_functions_within_a_line_are_that_line():
+    trace, _ = seen(DataLoader(OneLine()))
+    lines = trace.lines()
+    here = lines[lines["source"].str.startswith("found =")]
+    assert [*here["function"]] == ["OneLine.__getitem__"]
+    assert here["total_share"].item() > 0.8
+    assert here["seconds"].item() == pytest.approx(here["total_s"].item())
+    assert "<string>" not in {*lines["file"]}
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
