@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from torch.utils.data import DataLoader, default_collate, default_convert
@@ -272,7 +272,7 @@ def _sentence(states: Sequence[str], reference: Reference, n_left_out: int) -> s
         are = "are" if n_compared == n else "were compared, and are"
         own = f"{n_compared:,} of {count(n, 'sample')} {are} the dataset's own"
         tail = repeated_tail(reference)
-        return own if tail is None else f"{own}, and from key {tail:,} on they repeat"
+        return own if tail is None else f"{own}, and from key {tail.first:,} on they repeat"
     return f"contents were not compared: {_why_not(counts, reference)}"
 
 
@@ -343,8 +343,8 @@ def _notes(
         yield f"{count(n_random, 'sample')} differ with each read (random), and were not compared."
     if (tail := repeated_tail(reference)) is not None:
         yield (
-            f"Key {tail:,} and those after it hold what the keys from 0 on hold: the dataset is "
-            "longer than its data, unless that is meant."
+            f"Key {tail.first:,} and those after it hold {tail.held}: the dataset is longer than "
+            "its data, unless that is meant."
         )
     n_read, n_keys = len(reference.numbers), table["key"].nunique()
     if 0 < n_read < n_keys:
@@ -374,14 +374,31 @@ def _note_on_swallowed(table: pd.DataFrame, reference: Reference) -> str:
     )
 
 
-def repeated_tail(reference: Reference) -> int | None:
-    """The first key of those that hold, one by one, what the keys from 0 on hold; None: none do."""
+class Tail(NamedTuple):
+    """The last keys, where they hold nothing of their own.
+
+    Attributes:
+        first: of these keys.
+        held: what they hold.
+        is_one: whether that is one sample, as of an index that is clamped; else those from 0 on.
+    """
+
+    first: int
+    held: str
+    is_one: bool
+
+
+def repeated_tail(reference: Reference) -> Tail | None:
+    """The keys from one on that hold what the keys from 0 on do, or the last one before them."""
     held = reference.numbers
     n = len(held)
     if None in held.values() or set(held) != set(range(n)):
         return None
     numbers = [held[key] for key in range(n)]
-    period = next((k for k in range(1, n) if numbers[k] == numbers[0]), n)
-    tail_repeats = all(numbers[k] == numbers[k - period] for k in range(period, n))
-    is_of_rows = len(set(numbers[:period])) == period > 1
-    return period if n - period >= LEAST_TAIL and is_of_rows and tail_repeats else None
+    first = len(set(numbers))
+    if n - first < LEAST_TAIL or first == 1 or len(set(numbers[:first])) < first:
+        return None
+    if {*numbers[first:]} == {numbers[first - 1]}:
+        return Tail(first, f"what key {first - 1:,} holds", is_one=True)
+    repeats = all(numbers[k] == numbers[k - first] for k in range(first, n))
+    return Tail(first, "what the keys from 0 on hold", is_one=False) if repeats else None

@@ -54,9 +54,13 @@ class Lengths:
 
 @dataclass(frozen=True)
 class MovedFiles:
-    """Files that were open when workers began, and stand elsewhere since: descriptors, paths."""
+    """Files that were open when workers began, and stand elsewhere since: descriptors, paths.
+
+    ``still``: the descriptors of those that stand where they stood.
+    """
 
     files: tuple[tuple[int, str], ...]
+    still: frozenset[int] = frozenset()
 
 
 def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: bool) -> None:
@@ -95,7 +99,8 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
             )
         stand = positions()
         moved = [file for file, position in stood.items() if stand.get(file, position) != position]
-        send(MovedFiles(tuple(moved)))
+        still = frozenset(fd for fd, _ in {*stood}.intersection(stand).difference(moved))
+        send(MovedFiles(tuple(moved), still))
         if undisturbed is not None and went_well:
             set_epoch(setup.dataset, 0)  # which may lie in memory that copies share
             seconds = CONTENTS_SHARE * budget_s

@@ -277,14 +277,19 @@ def _longer_than_its_data(case: Case) -> Seen | None:
     compared = _compared(case)
     tail = None if compared is None else repeated_tail(compared.reference)
     length = case.lengths.dataset
-    if tail is None or length is None or not length % tail:
+    if tail is None or length is None:
+        return None
+    often = f"{count(length % tail.first, 'sample comes', 'samples come')} once more often"
+    if tail.is_one:
+        often = f"the last one comes {length - tail.first} times more often"
+    elif not length % tail.first:
         return None  # each comes as often as the others: on purpose, as far as can be told
     return seen(
-        f"len(dataset) is {length}, and from key {tail} on the keys hold what those from 0 on hold",
-        f"{count(length % tail, 'sample comes', 'samples come')} once more often than the others",
+        f"len(dataset) is {length}, and from key {tail.first} on the keys hold {tail.held}",
+        f"{often} than the others",
         fix=f"""
 def __len__(self):
-    return {tail}  # as many as there are
+    return {tail.first}  # as many as there are
 """,
     )
 

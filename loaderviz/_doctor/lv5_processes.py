@@ -64,6 +64,9 @@ def _shared_handle(case: Case) -> Seen | None:
         return None
     handles = [part for part in setup.parts if is_handle(part.value)]
     if case.ran:
+        moved = case.observed(MovedFiles)
+        still = frozenset() if moved is None else moved.still
+        handles = [part for part in handles if not _is_still(part.value, still)]
         notes = case.epoch().notes
         handles = [
             part
@@ -95,6 +98,11 @@ def __getitem__(self, index):
     ...
 """,
     )
+
+
+def _is_still(handle: object, still: frozenset[int]) -> bool:
+    """Whether it is a file whose position did not move as workers read: os.pread moves none."""
+    return isinstance(handle, io.IOBase) and descriptor_of(handle) in still
 
 
 def _moved_file(case: Case) -> Seen | None:

@@ -114,8 +114,9 @@ def _n_workers(trace: Trace, batches: dict[str, Any], ranks: Any) -> Any:
 
 
 def _paces(batches: dict[str, Any], released: Any, order: Any, firsts: Any, ranks: Any) -> Any:
-    """Samples a second, the start of each epoch left out where it has more than one batch.
+    """Samples a second, from the arrival of each epoch's first batch to that of its last.
 
+    So as many steps count as waits. Of an epoch of one batch it is the whole.
     ``order`` sorts the batches by epoch and delivery; in it each epoch begins at one of ``firsts``.
     """
     if not len(order):
@@ -126,8 +127,10 @@ def _paces(batches: dict[str, Any], released: Any, order: Any, firsts: Any, rank
     n_samples = batches["n_samples"].astype(float)
     n_samples[skipped] = 0
     begun = np.where(sizes > 1, batches["delivered_s"][first], batches["requested_s"][first])
-    ends = np.maximum(batches["delivered_s"], released)
+    ends = batches["delivered_s"].copy()
     ends[skipped] = -np.inf
+    alone = first[sizes == 1]
+    ends[alone] = np.maximum(ends, released)[alone]
     spans = united(zip(batches["rank"][first], begun, _last(ends, order, firsts), strict=True))
     seconds = np.bincount(
         np.searchsorted(ranks, [rank for rank, *_ in spans]),

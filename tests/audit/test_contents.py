@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate, get_worker_info
 
-from loaderviz import audit, shard
+from loaderviz import audit, doctor, shard
 
 N = 40
 
@@ -287,15 +287,26 @@ def test_the_budget_bounds_what_is_read():
     assert "budget_s=0 leaves no time" in found.verdict
 
 
-def test_a_dataset_longer_than_its_data():
-    class Modulo(Rows):
+@pytest.mark.parametrize(
+    ("place", "holds"),
+    [
+        (lambda index: index % N, "hold what the keys from 0 on hold"),
+        (lambda index: min(index, N - 1), f"hold what key {N - 1} holds"),
+    ],
+)
+def test_a_dataset_longer_than_its_data(place, holds):
+    class Longer(Rows):
         def __len__(self):
             return N + 10
 
         def __getitem__(self, index):
-            return self.rows[index % N]
+            return self.rows[place(index)]
 
-    assert any("Key 40 and those after it" in note for note in audited(Modulo()).notes)
+    found = audited(Longer())
+    assert any(f"Key 40 and those after it {holds}" in note for note in found.notes)
+    assert "from key 40 on they repeat" in found.verdict
+    (told,) = (each for each in doctor(DataLoader(Longer(), 8)).findings if each.code == "LV123")
+    assert f"from key 40 on the keys {holds}" in told.evidence[0]
 
 
 class Stream(IterableDataset):

@@ -47,6 +47,11 @@ def read_file(file, index):
     return int.from_bytes(file.read(SIZE), "little")
 
 
+def test_a_file_whose_position_nobody_uses(path):
+    with path.open("rb", buffering=0) as file:
+        assert told(Rows(lambda self, i: os.pread(self.file.fileno(), SIZE, i), file=file)) == []
+
+
 def test_a_compressed_file(path):
     packed = path.with_suffix(".gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))

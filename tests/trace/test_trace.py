@@ -464,9 +464,9 @@ class TestSummaries:
         workers["started_s"] = [0.6, 6.5]
         assert Trace.from_columns(batches=columns, workers=workers).summary().startup_s == 0
 
-    def test_the_pace_leaves_out_the_start_of_each_epoch(self):
+    def test_the_pace_is_from_the_first_arrival_of_each_epoch_to_the_last(self):
         trace = built(9.0, 1.0, 9.0, 1.0, step_s=1.0, epoch=[0, 0, 1, 1], n_samples=10)
-        assert trace.summary().samples_per_s == pytest.approx(20 / 6)
+        assert trace.summary().samples_per_s == pytest.approx(5.0)
 
     def test_workers_that_delivered_nothing_count(self):
         workers = {"worker": [0, 1, 2, 0, 1, 2], "pid": range(6)}
