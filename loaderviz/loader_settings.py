@@ -84,8 +84,11 @@ class LoaderSettings:
 
     @property
     def in_flight(self) -> int:
-        """The most batches in shared memory: those asked for, and the one that the loop uses."""
-        return self.max_tasks + 1 if self.num_workers else 0
+        """The most batches in shared memory: those asked for, and two within ``next()``.
+
+        That is the one it hands over, and the one before, which the loop holds until then.
+        """
+        return self.max_tasks + 2 if self.num_workers else 0
 
     def __str__(self) -> str:
         """A few words, such as "4 workers, prefetch_factor=4"."""

@@ -71,7 +71,7 @@ def _small_shared_memory(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or not SHM.is_dir():
         return None
-    in_flight = setup.num_workers * setup.settings["prefetch_factor"] + 1
+    in_flight = setup.num_workers * setup.settings["prefetch_factor"] + 2
     free = shutil.disk_usage(SHM).free
     if (trouble := case.trouble_of_kind("shared memory")) is not None:
         batch_bytes = 0
@@ -81,11 +81,12 @@ def _small_shared_memory(case: Case) -> Seen | None:
         lines = [f"the tensors of a batch take {size(batch_bytes)}"]
     if batch_bytes * in_flight <= free and trouble is None:
         return None
-    fitting = max(1, int(free // max(batch_bytes, 1)) - 1)
+    fitting = max(1, int(free // max(batch_bytes, 1)) - 2)
     return seen(
         *lines,
-        f"{setup.num_workers} workers x prefetch_factor={setup.settings['prefetch_factor']} + 1 = "
-        f"{in_flight} batches may be in flight, and {SHM} has {size(free)} free",
+        f"{setup.num_workers} workers x prefetch_factor={setup.settings['prefetch_factor']} + 2 "
+        f"within next() = {in_flight} batches may be there at once",
+        f"{SHM} has {size(free)} free",
         fix=f"""
 DataLoader(dataset, num_workers={min(setup.num_workers, fitting)}, prefetch_factor=1)
 # or more room: docker run --shm-size=8g; or smaller batches

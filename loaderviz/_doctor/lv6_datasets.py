@@ -43,9 +43,10 @@ def collate(samples):  # as collate_fn: pads to a multiple of {n}, so that there
 # tokenizers: pad_to_multiple_of={n}; images: one height and width
 """
 BY_LENGTH = """
-order = sorted(range(len(dataset)), key=lambda key: lengths[key])  # lengths: noted once
-batches = [order[i : i + {size}] for i in range(0, len(order), {size})]
-random.shuffle(batches)  # anew for each epoch
+keys = random.sample(range(len(dataset)), len(dataset))  # all of this anew for each epoch
+keys.sort(key=lambda key: lengths[key] // 8)  # lengths: noted once
+batches = [keys[i : i + {size}] for i in range(0, len(keys), {size})]
+random.shuffle(batches)
 DataLoader(dataset, batch_sampler=batches, collate_fn=...)
 # a stream: sort what a buffer of some batches holds (notebook 15)
 """
@@ -143,8 +144,9 @@ def _many_shapes(case: Case) -> Seen | None:
     one, other = map(short, list(shapes)[:2])
     return seen(
         f"{len(full)} batches of {largest} samples have {len(shapes)} shapes: {one}; {other}; ...",
-        "a model that is compiled, captured in CUDA graphs or tuned by cudnn.benchmark begins anew "
-        "for each shape, until it gives up; one that runs as it is need not mind",
+        "a model that is captured in CUDA graphs, compiled with dynamic=False or tuned by "
+        "cudnn.benchmark begins anew for each shape; torch.compile's default takes a size that has "
+        "changed for dynamic, and a model that runs as it is need not mind",
         fix=FEW_SHAPES.format(n=_multiple(shapes)),
     )
 

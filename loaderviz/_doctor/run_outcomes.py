@@ -56,6 +56,7 @@ def kind_of(error: BaseException) -> str:
         "ancdata": "files",
         "Too many open files": "files",
         "insufficient shared memory": "shared memory",
+        "unable to allocate shared memory": "shared memory",  # ATen's MapAllocator.cpp
         "Cannot re-initialize CUDA in forked": "cuda" if in_worker else "raised",
         "exited unexpectedly": "died",
         "killed by signal": "died",

@@ -22,6 +22,7 @@ from loaderviz._recommend.search import NEAR, Found, Question
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent, rate
 
+NOT_KNOWN: Final = "not known"
 OTHERS: Final = "other processes"
 BUSY: Final = 0.85  # of the CPUs: the last part of one goes into changing between processes
 LONGER: Final = 1.3  # times as long beside others as alone: more than runs of one setting differ
@@ -91,6 +92,14 @@ class Outcome:
         hardly_waits = self.found.wait_share(self.best) <= WORTH
         return self.step_s > 0 and (hardly_waits or self.found.keeps_up(self.best))
 
+    @property
+    def computes(self) -> bool:
+        """Whether a worker computes more than it waits, when it is not in line for a CPU."""
+        trace = self.look.trace
+        queued_s = math.nan if trace is None else float(trace.batches["queued_s"].mean())
+        alone_s = self.look.read_s - (0.0 if math.isnan(queued_s) else queued_s)
+        return self.look.cpu_s >= alone_s / 2
+
     def samples_per_s(self, setting: LoaderSettings) -> float:
         """Different samples a second; 0 where a worker died, NaN where it was not run."""
         if setting not in self.found.runs:
@@ -137,11 +146,13 @@ def _verdict(outcome: Outcome) -> str:
     if detail.startswith(OTHERS):
         names["CPU"] = "CPUs that other processes use, too"
     limited = f"limited by {names.get(part, part)}"
+    if part == NOT_KNOWN:
+        limited = "by what it is limited is not known"
     pace = f"{rate(per_s)} samples/s measured"
     if outcome.found.unsettled or (outcome.unsure and best == present):
         return f"No setting is clearly better than today's {workers}: {pace}, {limited}"
     if outcome.unsure and best.num_workers > 1:
-        workers += " or fewer"
+        workers += " (fewer may do)"
     if best == present:
         pace += ", as it is now"
     elif not math.isnan(now):
@@ -170,7 +181,7 @@ def _limits(outcome: Outcome) -> str:
     best, step_s, alone_s = outcome.best, outcome.step_s, outcome.look.read_s
     batch_s, n = outcome.found.batch_s(best), best.num_workers
     if not math.isfinite(batch_s):
-        return "not known: a worker was killed, or no batch came in time"
+        return f"{NOT_KNOWN}: a worker was killed, or no batch came in time"
     if outcome.keeps_busy:
         return f"step: it takes {duration(step_s)} of the {duration(batch_s)} a batch"
     start_s = outcome.found.start_s(best)
@@ -181,26 +192,33 @@ def _limits(outcome: Outcome) -> str:
     of_cpus = f"{cpus:.1f} of {count(outcome.cpus, 'CPU')}"
     if cpus >= BUSY * outcome.cpus:
         return f"CPU: {of_cpus} {'is' if outcome.cpus == 1 else 'are'} busy"
+    beside_s = n * batch_s
+    slowed = beside_s > LONGER * alone_s and not outcome.look.uneven
     others, of_machine = outcome.cpus_busy(best, "other_cpus"), psutil.cpu_count() or 1
-    if cpus + others >= BUSY * of_machine:
-        return (
-            f"CPU: {OTHERS} keep {others:.1f} of the machine's "
-            f"{count(of_machine, 'CPU')} busy, this run {cpus:.1f}: ask again when they are done"
-        )
+    they_keep = f"{OTHERS} keep {others:.1f} of the machine's {count(of_machine, 'CPU')} busy"
+    full = cpus + others >= BUSY * of_machine
+    if full and (slowed or outcome.computes):
+        return f"CPU: {they_keep}, this run {cpus:.1f}: ask again when they are done"
     if n == 0:
         return f"main process: it reads each batch itself, {duration(batch_s)} a batch"
     if main >= BUSY:
         return (
             f"main process: to take over batches keeps it busy {percent(min(main, 1))} of the time"
         )
-    beside_s = n * batch_s
-    if beside_s > LONGER * alone_s and not outcome.look.uneven:
+    if slowed:
+        takes = f"a worker takes {duration(beside_s)} for a batch beside the others, and "
+        takes += f"{duration(alone_s)} alone"
+        if others > (1 - BUSY) * of_machine:
+            return f"{NOT_KNOWN}: {takes}, while {they_keep}: ask again when they are done"
+        if outcome.found.unsettled or outcome.unsure:
+            return f"{NOT_KNOWN}: {takes}, and runs of one setting differ too much to say why"
         return (
-            f"shared: a worker takes {duration(beside_s)} for a batch beside the others, and "
-            f"{duration(alone_s)} alone, while {of_cpus} are busy: samples wait for one another, "
+            f"shared: {takes}, while {of_cpus} are busy: samples wait for one another, "
             "for a lock, a disk, a server or the like"
         )
     waits = "" if math.isnan(cpus) else f"; {of_cpus} are busy, so that they wait, as for a disk"
+    if full:
+        waits = f"; {they_keep}: ask again when they are done"
     return f"reading: a worker takes {duration(alone_s)} for a batch{waits}"
 
 

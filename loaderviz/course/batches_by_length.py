@@ -25,7 +25,7 @@ def batches(make: Callable[[list[int], int], Iterable[Iterable[int]]]) -> Check:
     """Whether ``make(lengths, budget)`` puts 200 texts into few batches with little padding.
 
     A batch is a list of keys, and counts its longest text as many times as it has texts: at most
-    240. There may be 24 batches, and a tenth of all numbers may be padding.
+    240. There may be 24 batches, and a tenth of all tokens may be padding.
     """
     made: list[Sequence[int]] = [list(batch) for batch in make([*LENGTHS], BUDGET)]
     keys = sorted(key for batch in made for key in batch)
@@ -41,7 +41,7 @@ def batches(make: Callable[[list[int], int], Iterable[Iterable[int]]]) -> Check:
     ]
     figure = padding({"in your batches": padded})
     if max(sizes) > BUDGET:
-        message = f"a batch has {max(sizes)} numbers with its padding, {BUDGET} are allowed."
+        message = f"a batch has {max(sizes)} tokens with its padding, {BUDGET} are allowed."
     elif share > MOST_PADDING:
         message = f"{percent(share)} is padding, {percent(MOST_PADDING)} are allowed."
     elif len(made) > MOST_BATCHES:

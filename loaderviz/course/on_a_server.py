@@ -18,9 +18,9 @@ check_hint = Hints(
 def nightly(options: str, *, good: str | Path, bad: str | Path) -> Check:
     """Whether ``loaderviz check RUN`` with these options passes the good run, and not the bad."""
     good_code, good_text = _checked(good, options)
-    bad_code, bad_text = _checked(bad, options)
     if good_code not in (0, 1):
         return Check(False, f"It cannot run so:\n{good_text.rstrip()}")
+    bad_code, bad_text = _checked(bad, options)
     if good_code == bad_code == 0:
         return Check(False, f"Not yet: the bad night passes, too.\n{bad_text.rstrip()}")
     if good_code:

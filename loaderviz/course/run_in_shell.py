@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import psutil
 
@@ -87,7 +88,8 @@ def _as_in_a_shell(arguments: Sequence[str]) -> Iterator[None]:
     sys.argv = [*arguments]
     os.environ.update(AS_TEXT)
     try:
-        with warnings.catch_warnings():
+        # Else rich, which prints a command's errors, shows them below the cell (rich/console.py).
+        with warnings.catch_warnings(), mock.patch("rich.console._is_jupyter", return_value=False):
             warnings.simplefilter("ignore")
             yield
     finally:

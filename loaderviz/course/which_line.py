@@ -44,10 +44,14 @@ def quicker(dataset_class: Callable[[], Any]) -> Check:
         return np.array([table.iloc[HOURS * day + i] for i in range(HOURS)])
 
     for day in range(DAYS):
-        if not np.array_equal(np.asarray(dataset[day]), before(day)):
+        given, asked = np.asarray(dataset[day]), before(day)
+        if given.shape == asked.shape and np.allclose(given, asked) and (given != asked).any():
+            return Check(False, f"Day {day} is rounded to {given.dtype}: give {asked.dtype}.")
+        if not np.array_equal(given, asked):
             return Check(False, f"Day {day} is another one: give rows {HOURS * day} and on.")
-    # In turn, as a busy machine is quick at one time and slow at another.
-    rounds = [(_seconds(dataset.__getitem__), _seconds(before)) for _ in range(ROUNDS)]
+    # In turn, as a busy machine is quick at one time and slow at another. Each day once, as an
+    # epoch reads it: what is kept of the first reading is of no use.
+    rounds = [(_seconds(dataset_class().__getitem__), _seconds(before)) for _ in range(ROUNDS)]
     took_s, was_s = (min(each) / DAYS for each in zip(*rounds, strict=True))
     text = f"A day takes {duration(took_s)}; row by row it takes {duration(was_s)}"
     if TIMES * took_s > was_s:

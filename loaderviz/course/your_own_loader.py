@@ -48,7 +48,10 @@ def cured(path: str | Path) -> Check:
         return _check_loader(module.make_loader())
 
 
-BUSY: Final = "Every sample once, new random numbers, and after the first batch the model is busy."
+BUSY: Final = (
+    "Every sample once, new random numbers, and after the first batch the model waits for at most "
+    f"{MOST_WAITING:.0%} of the time."
+)
 
 
 def _check_loader(loader: DataLoader[Any]) -> Check:

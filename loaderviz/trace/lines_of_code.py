@@ -79,6 +79,11 @@ def own_frames(stack: tuple[Frame, ...]) -> list[Frame]:
     return own or others[:1] or [each for each in stack if each.file != FETCH][:1]
 
 
+def innermost(stack: tuple[Frame, ...]) -> Frame | None:
+    """The line of the user's that a stack counts for; None for an unknown one."""
+    return next(reversed(_one_for_each_line(own_frames(stack))), None)
+
+
 def _one_for_each_line(frames: list[Frame]) -> list[Frame]:
     """The same, but what a line calls that stands in it, as a lambda, is that line.
 

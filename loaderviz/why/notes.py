@@ -68,7 +68,7 @@ def _times(summary: Summary, whose: str) -> list[str]:
     told = f"{whole} {whose}: {steps} in steps + {waiting} waiting"
     if startup_s >= max(SHOWN_S, NAMED * waiting_s):
         ending = summary.ending_s >= NAMED * summary.startup_s
-        told += f" ({duration(startup_s)} for workers to start{' and end' * ending})"
+        told += f" ({duration(startup_s)} in iter(){' and until workers had ended' * ending})"
     device_s = [each * summary.device_busy_s, each * summary.device_idle_s]
     if sum(device_s) == 0:
         return [told]

@@ -53,7 +53,8 @@ class WholeRun:
         told += clock_time(self.kept_s)
         if self.promised_s is not None:
             shortest, longest = map(clock_time, self.took_s)
-            told += f". As it began, an epoch would take {clock_time(self.promised_s)}; they took "
+            told += f". At its first pace an epoch would take {clock_time(self.promised_s)}; they "
+            told += "took "
             told += shortest if shortest == longest else f"{shortest} to {longest}"
         return ". ".join([told, *self.incidents[:1]])
 

@@ -285,13 +285,16 @@ def test_the_classes_in_a_batch_are_those_of_other_orders_too(monkeypatch):
     assert f"{mixing_a_stream.classes_in_a_batch(1000, 100):.1f}" == f"{told:.1f}" == "4.3"
 
 
-@pytest.mark.parametrize(("buffer_size", "tenths"), [(1, 1.0), (2000, 9.9)])
+@pytest.mark.parametrize(("buffer_size", "tenths"), [(1, 1.0), (150, None), (2000, 9.9)])
 def test_a_stream_of_the_reader_s_is_measured_by_the_tenths_of_its_source(buffer_size, tenths):
     stream = BufferedStream(range(0, 4000, 2), buffer_size)
-    figure = mixing_a_stream.tenths_in_a_batch(DataLoader(stream, batch_size=50), key=int)
+    loader = DataLoader(stream, batch_size=50)
+    figure = mixing_a_stream.tenths_in_a_batch(loader, key=int)
+    if tenths is None:  # counted by hand
+        tenths = np.mean([len({*(batch // 400).tolist()}) for batch in loader])
     title = figure.layout.title.text
     told = re.search(r"samples of ([\d.]+) of 10 tenths.* full shuffle 9\.9", title)
-    assert float(told[1]) == pytest.approx(tenths, abs=0.2)  # 9.95 in the mean, of 40 batches
+    assert float(told[1]) == pytest.approx(tenths, abs=0.6)  # each of 40 batches, in another order
     source, came = (drawn.z[0] for drawn in figure.data)
     assert list(source) == sorted(came)
 

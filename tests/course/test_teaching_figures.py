@@ -204,7 +204,7 @@ def test_classes_has_a_strip_for_each_order_on_one_axis():
     figure = classes({"sorted": [0, 0, 1, 1], "mixed": [1, 0, 1, 0]}, title="Mixed")
     assert [each.z.tolist() for each in figure.data] == [[[0, 0, 1, 1]], [[1, 0, 1, 0]]]
     assert list(figure.layout.yaxis.ticktext) == ["sorted", "mixed"]
-    assert "4 samples of 2 classes" in figure.layout.title.subtitle.text
+    assert "4 samples · each of 2 colours is a class" in figure.layout.title.subtitle.text
 
 
 # Pictures

@@ -21,8 +21,8 @@ def test_what_is_called_lies_below_its_caller_as_wide_as_its_time():
         "read": (1, 0.0, 3.9),
         "__getitem__:41  row = self.table.iloc[i]": (2, 0.0, 3.0),
         "pandas": (3, 0.0, 3.0),
-        "__getitem__:42": (2, 3.0, 0.9),
-        "augment:60  time": (3, 3.0, 0.9),
+        "__getitem__:42…": (2, 3.0, 0.9),
+        "augment:60  tim…": (3, 3.0, 0.9),
         "": (1, 3.9, 0.1),
     }
 

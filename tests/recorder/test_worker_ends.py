@@ -37,7 +37,7 @@ def assert_told(trace: Trace, n_ends: int) -> None:
     assert summary.ending_s >= n_ends * ENDS_S
     assert summary.startup_s >= summary.ending_s
     assert summary.causes["seconds"].sum() == pytest.approx(summary.wait_s + summary.startup_s)
-    assert "for workers to start and end)" in summary.numbers
+    assert "in iter() and until workers had ended)" in summary.numbers
     (share,) = summary.loaders
     assert share.waited_s == pytest.approx(summary.wait_s + summary.startup_s)
 

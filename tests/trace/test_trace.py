@@ -459,7 +459,7 @@ class TestSummaries:
         summary = Trace.from_columns(batches=columns, workers=workers).summary()
         assert summary.startup_s == pytest.approx(0.5 + 1.5)
         assert summary.elapsed_s == pytest.approx(2.0 + 4.0 + 4.0)
-        assert "+ 6 s waiting (2 s for workers to start" in summary.numbers
+        assert "+ 6 s waiting (2 s in iter())" in summary.numbers
         # A worker that comes to life after the loop has asked has cost the loop nothing.
         workers["started_s"] = [0.6, 6.5]
         assert Trace.from_columns(batches=columns, workers=workers).summary().startup_s == 0

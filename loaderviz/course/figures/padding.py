@@ -60,7 +60,7 @@ def padding(ways: Mapping[str, Iterable[Any]]) -> Figure:
         bottom = 1 - (number + 1) / n_ways
         bars_end = bottom + WAY_PX / (WAY_PX + NAME_PX) / n_ways
         layout[f"yaxis{suffix}"] = axes.axis_from_zero(
-            colours, top, "numbers", domain=[bottom, bars_end], fixedrange=True
+            colours, top, "tokens, with padding", domain=[bottom, bars_end], fixedrange=True
         )
         layout["annotations"].append(_caption(name, batches, bars_end))
         marks += _bars(name, batches, n_data[name], f"y{suffix}")
@@ -72,8 +72,9 @@ def _caption(name: str, batches: list[Any], height: float) -> dict[str, Any]:
     least, most = (choose(map(len, batches)) for choose in (min, max))
     size = f"{most}" if least == most else f"{least} to {most}"
     total = sum(each.numel() for each in batches)
+    sequences = f"{name}: {len(batches)} batches of {size} sequences"
     return {
-        "text": f"{name}: {len(batches)} batches of {size} sequences · {total:,} numbers",
+        "text": f"{sequences} · {total:,} tokens, with padding",
         "x": 0, "xref": "paper", "xanchor": "left",
         "y": height, "yref": "paper", "yanchor": "bottom",
         "showarrow": False,
@@ -84,7 +85,7 @@ def _bars(name: str, batches: list[Any], n_data: Any, axis: str) -> list[dict[st
     n_padding = np.array([each.numel() for each in batches]) - n_data
     hover = [
         f"{name}, batch {i}: {len(each)} sequences, {each.shape[1]} long<br>{n_zeros:,} of "
-        f"{each.numel():,} numbers are padding"
+        f"{each.numel():,} tokens are padding"
         for i, (each, n_zeros) in enumerate(zip(batches, n_padding, strict=True))
     ]
     return [

@@ -22,13 +22,14 @@ CLASS_COLOURS = (  # neighbours differ in hue and in lightness
 STRIP_SHARE = 0.78  # of a lane's height
 
 
-def classes(orders: Mapping[str, Sequence[int]], *, title: str) -> Figure:
+def classes(orders: Mapping[str, Sequence[int]], *, title: str, colour: str = "class") -> Figure:
     """Draw which classes come one after another: a strip for each order, all on one axis.
 
     Args:
         orders: by name, from top to bottom, the class (from 0) of each sample in the order in
             which the samples come; equally many of each.
         title: what the figure shows, in one line.
+        colour: what a class is.
 
     Raises:
         LoaderVizError: for no order, an empty one, or orders of unequal length.
@@ -42,7 +43,7 @@ def classes(orders: Mapping[str, Sequence[int]], *, title: str) -> Figure:
             "type": "heatmap", "name": name, "z": order[None, :], "x0": 0, "dx": 1, "y0": lane,
             "dy": STRIP_SHARE, "zmin": 0, "zmax": max(n_classes - 1, 1), "showscale": False,
             "colorscale": _scale(n_classes),
-            "hovertemplate": f"{name}<br>sample %{{x}}: class %{{z}}<extra></extra>",
+            "hovertemplate": f"{name}<br>sample %{{x}}: {colour} %{{z}}<extra></extra>",
         }
         for lane, (name, order) in enumerate(zip(orders, table, strict=True))
     ]  # fmt: skip
@@ -50,7 +51,7 @@ def classes(orders: Mapping[str, Sequence[int]], *, title: str) -> Figure:
         strips,
         list(orders),
         title=title,
-        numbers=f"{n:,} samples of {n_classes} classes · a colour is a class",
+        numbers=f"{n:,} samples · each of {n_classes} colours is a {colour}",
         lane_px=STRIP_PX,
         x_title="samples, in the order in which they come",
         x={"range": [-0.5, n - 0.5], "showgrid": False, "tickformat": ",d"},

@@ -49,8 +49,8 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
 
     On top is all that was looked at; below each box lie the lines that it called, as wide as the
     time that they took: your own each, those of a package in one. The bar at the foot of a box is
-    as long as what the loop waited for it; what is below 1 % is not drawn. Under them are the ten
-    longest lines of your own, with what was on a CPU and what was not; hover for their source.
+    as long as what the loop waited for it. Under them are the longest lines, ten at most, with what
+    was on a CPU and what was not. What is below 1 % is not drawn; hover for what is cut off.
 
     Args:
         trace: a recorded ``Trace``, with lines.
@@ -64,7 +64,7 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     trace = as_one(trace)
     colours, rows = style.theme(theme), trace.lines()
     seen = looked(trace)
-    rows = rows[rows["looks"] > 0].head(MOST_LINES)
+    rows = rows[(rows["looks"] > 0) & (rows["share"] >= LEAST)].head(MOST_LINES)
     if rows.empty:
         raise LoaderVizError("no look found a line of code: record more batches")
     root = Box("reading")
@@ -93,7 +93,7 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
                                        align="left")
                         for key, y in ((_STACKS_KEY, 1), (_LINES_KEY, lines_px / inner_px))],
     }  # fmt: skip
-    parts = [_stacks(boxes, root.seconds), *_bars(rows), _waited(boxes)]
+    parts = [_stacks(boxes, root.seconds), *_bars(rows), _sources(rows, colours), _waited(boxes)]
     return Figure.unchecked(parts, layout)
 
 
@@ -161,7 +161,7 @@ def _stacks(boxes: list[tuple[Box, float, int]], whole_s: float) -> dict[str, An
         "y": [row for _, _, row in boxes],
         "width": 0.94,
         "marker": {"color": style.SKY, "line": {"width": 1, "color": style.EDGE}},
-        "text": [html.escape(_fitting(box, whole_s)) for box, _, _ in boxes],
+        "text": [_fitting(box.name, box.seconds / whole_s) for box, _, _ in boxes],
         "textposition": "inside",
         "insidetextanchor": "start",
         "constraintext": "none",
@@ -172,10 +172,12 @@ def _stacks(boxes: list[tuple[Box, float, int]], whole_s: float) -> dict[str, An
     }
 
 
-def _fitting(box: Box, whole_s: float) -> str:
-    """As much of its name as the box is wide; nothing where not even the first word fits."""
-    most = int(CHARACTERS * box.seconds / whole_s)
-    return box.name[:most].rstrip() if len(box.name.split(" ")[0]) <= most else ""
+def _fitting(text: str, part: float) -> str:
+    """As much of a text as that part of the width holds; nothing where its first word does not."""
+    most = int(CHARACTERS * part)
+    if len(text) > most:
+        text = f"{text[: most - 1].rstrip()}…" if len(text.split(" ")[0]) < most else ""
+    return html.escape(text)
 
 
 def _hover(box: Box, whole_s: float) -> str:
@@ -196,6 +198,33 @@ def _waited(boxes: list[tuple[Box, float, int]]) -> dict[str, Any]:
         "y": [row + 0.38 for _, _, row in boxes],
         "width": 0.18,
         "marker": {"color": style.WAIT, "line": {"width": 0}},
+        "hoverinfo": "skip",
+    }
+
+
+def _sources(rows: Any, colours: style.Theme) -> dict[str, Any]:
+    """What each line says: in its bar, where that is long, and else after it."""
+    parts = (rows["seconds"] / rows["seconds"].max()).to_numpy()
+    inside = parts > 1 / 2
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "xaxis": "x2",
+        "yaxis": "y2",
+        "x": rows["seconds"].to_numpy(),
+        "y": list(range(len(rows))),
+        "width": 0.7,
+        "marker": {"color": "rgba(0, 0, 0, 0)", "line": {"width": 0}},
+        "text": [
+            _fitting(source, part if within else 1 - part)
+            for source, part, within in zip(rows["source"], parts, inside, strict=True)
+        ],
+        "textposition": ["inside" if within else "outside" for within in inside],
+        "insidetextanchor": "start",
+        "constraintext": "none",
+        "textangle": 0,
+        "insidetextfont": {"color": "white", "size": 12},
+        "outsidetextfont": {"color": colours.text, "size": 12},
         "hoverinfo": "skip",
     }
 

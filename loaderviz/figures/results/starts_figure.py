@@ -28,6 +28,8 @@ MOST_ROWS = 16
 DARK, LIGHT = "#1b1f24", "#ffffff"
 LEAST_BYTES = 1 << 16  # fewer are not told to the byte
 
+LEAST_DRAWN: Final = 1e-3  # of the axis: about a pixel
+
 # Column: its name in a box, what it is, fill, colour of text.
 PARTS: Final = {
     "pickle_s": ("pickle", "the main process pickles what it sends", style.AMBER, DARK),
@@ -76,9 +78,11 @@ def starts(
         height=TITLE_PX + KEY_PX + ROW_PX * len(shown) + AXIS_PX,
         margins=(axes.labels_px(labels), RIGHT_PX, TITLE_PX + KEY_PX, AXIS_PX),
     )
-    parts = [part for part in PARTS if shown[part].notna().any()]
-    marks = [_mark(part, shown, float(began_s(workers).min())) for part in parts]
-    last_s = max((mark["base"] + mark["x"]).max() for mark in marks)
+    known = [part for part in PARTS if shown[part].notna().any()]
+    zero_s = float(began_s(workers).min())
+    last_s = max((_begins(part, shown) - zero_s + shown[part]).max() for part in known)
+    parts = [part for part in known if shown[part].max() >= LEAST_DRAWN * last_s]
+    marks = [_mark(part, shown, zero_s) for part in parts]
     time_range = [0, 1.02 * max(last_s, seconds or 1e-6)]
     layout |= {
         "xaxis": axes.axis(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loaderviz._explain import title_of
 from loaderviz.text import percent
 from loaderviz.trace.lines_of_code import HOW_TO_RECORD, PHASES, Looked, looked, recorded, rows_of
+from loaderviz.why.causes.line_in_batches import LinesInBatches
 from loaderviz.why.causes.savings import Replays
 from loaderviz.why.line_of_cause import FEWEST_LOOKS, PHASE_OF, line_of, what_of
 
@@ -64,7 +65,11 @@ def costly_lines(summary: Summary, most: int = 10) -> list[dict[str, Any]]:
     seen = looked(summary.trace)
     saves = _halves(summary, seen)
     rows = [
-        {**row, "loader": loader, "half_saves": saves(loader, row["phase"], row["seconds"])}
+        {
+            **row,
+            "loader": loader,
+            "half_saves": saves(loader, row["phase"], row["file"], row["line"]),
+        }
         for loader in sorted({row.loader for row in seen})
         for row in rows_of([row for row in seen if row.loader == loader])
         if row["share"] >= LEAST
@@ -103,9 +108,7 @@ def name_lines(summary: Summary, rows: Sequence[dict[str, Any]]) -> None:
             row["evidence"] += place_of(line)
             if row["cure"] and (words := known_cost(line)):
                 row["cure"] += f" {words}"
-            half = math.nan  # of the slow alone no replay knows it
-            if cause not in summary.attribution[0].slow.rows:
-                half = saves(loader, line["phase"], line["seconds"])
+            half = saves(loader, line["phase"], line["file"], line["line"])
             if not math.isnan(half):
                 of_whole = f"{saves_words(half)} of {_whole(summary, loader)}"
                 row["evidence"] += f" (half as long, it saves {of_whole})"
@@ -117,23 +120,23 @@ def _whole(summary: Summary, loader: int) -> str:
 
 
 def _halves(summary: Summary, seen: list[Looked]) -> Any:
-    """Of a loader, a phase and seconds in it: which part is saved if these were half as many."""
+    """Of a loader, a phase and a line: which part is saved if it took half as long."""
     assert summary.trace is not None
     reading, attribution = summary.attribution
     replays = Replays.of(summary.trace, attribution, reading)
     are_full = summary.seconds_by_cause.get("cpu", 0.0) > FULL * summary.elapsed_s
 
     @cache
-    def made_s(loader: int) -> float:
+    def in_batches(loader: int) -> LinesInBatches:
         own = [row for row in seen if row.loader == loader and PHASES[row.phase] in MAKING]
-        return sum(row.seconds for row in own)
+        return LinesInBatches(replays.trace, own)
 
     @cache
-    def saves(loader: int, phase: str, seconds: float) -> float:
-        if phase not in MAKING or made_s(loader) <= 0 or are_full:
+    def saves(loader: int, phase: str, file: str, line: int) -> float:
+        if phase not in MAKING or are_full:
             return math.nan
         pace = summary.pace_of(loader)
         epoch = replays.epoch(pace) if pace is not None else None
-        return replays.shorter(epoch, loader, 0.5 * seconds / made_s(loader))
+        return replays.shorter(epoch, loader, 0.5 * in_batches(loader).part_of(file, line))
 
     return saves

@@ -51,7 +51,7 @@ def describe_starts(workers: pd.DataFrame, set_up_s: float) -> str:
     if took_s.notna().any():
         longest = workers.iloc[int(took_s.argmax())]
         which = ", the longest" * (len(workers) > 1)
-        text += f"{which} of {duration(float(took_s.max()))}: {_two_parts(longest)}"
+        text += f"{which} of {duration(float(took_s.max()))}{_two_parts(longest)}"
     elif (up_s := float((workers["first_task_s"] - workers["started_s"]).median())) > 0:
         text += f"; a worker's first task comes after {duration(up_s)}"
     if not math.isnan(set_up_s):
@@ -62,11 +62,13 @@ def describe_starts(workers: pd.DataFrame, set_up_s: float) -> str:
 
 
 def _two_parts(start: pd.Series[Any]) -> str:
-    """The two parts that took one start the longest, and what was sent."""
+    """The two parts that took one start the longest, and what was sent; "" where it has one."""
     parts = start[list(PARTS)].dropna().sort_values(ascending=False)
     names = {**PARTS, "boot_s": "until it is up"} if start["start_method"] == "fork" else PARTS
+    if len(parts) == 1:
+        return ""
     two = [f"{duration(part_s)} {names[str(name)]}" for name, part_s in parts[:2].items()]
-    text = ", ".join(two)
+    text = f": {', '.join(two)}"
     return f"{text} ({size(start['pickle_bytes'])} sent)" if start["pickle_bytes"] > 0 else text
 
 

@@ -19,6 +19,7 @@ from loaderviz.why.unlike_workers import slow_worker
 from loaderviz.why.verdict import NEVER_WAITS
 
 if TYPE_CHECKING:
+    from loaderviz.array_types import Floats
     from loaderviz.trace import Trace
     from loaderviz.why.attribution import Attribution
     from loaderviz.why.pace import Pace
@@ -97,10 +98,11 @@ class Replays:
         scale = 1.0 if cause in ("start", "restart") else pace.epoch.n_batches / n
         return scale * self._saves(loop, elapsed_s, pace.loader, cause, advised)
 
-    def shorter(self, epoch: tuple[Loop, float] | None, loader: int, part: float) -> float:
+    def shorter(self, epoch: tuple[Loop, float] | None, loader: int, parts: Floats) -> float:
         """The part of a whole epoch, else of the recorded loop, that less making would save.
 
-        ``part``: of the time that making each batch of a loader takes. NaN where nobody can tell.
+        ``parts``: of the time that making a batch takes, for each of the trace. NaN where nobody
+        can tell.
         """
         if not self.is_alike:
             return math.nan
@@ -108,7 +110,9 @@ class Replays:
         if as_is_s <= 0:
             return math.nan
         epochs = {
-            key: replace(each, making_s=each.making_s * (1 - part)) if key[0] == loader else each
+            key: replace(each, making_s=each.making_s * (1 - parts[each.rows]))
+            if key[0] == loader
+            else each
             for key, each in loop.epochs.items()
         }
         return max(0.0, 1 - replace(loop, epochs=epochs).elapsed_s() / as_is_s)

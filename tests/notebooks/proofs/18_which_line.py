@@ -15,14 +15,20 @@ assert "goes to record_18.py:33  time.sleep(0.3)" in causes.loc["slow_samples", 
 # %% after which-line-15: half as long a line saves much, and nearly nothing behind a slow step
 import json
 
-saved = {}
+saved, all_lines = {}, {}
 for name in ("quick", "slow"):
     path = f"recordings/lines_of_a_{name}_loop.parquet"
     printed = run_python(["-m", "loaderviz", "lines", path, "--json"])[1]
-    longest, *_ = json.loads(printed)["lines"]
+    longest, *_ = all_lines[name] = json.loads(printed)["lines"]
     saved[name] = longest["half_saves"]
     assert round(longest["seconds"], 1) == 6.5
 assert saved["quick"] > 0.2
+one, other, *_ = all_lines["quick"]
+assert other["seconds"] < 0.5 * one["seconds"]
+assert abs(one["half_saves"] - other["half_saves"]) < 0.03
+first = quick.batches["batch"].to_numpy()
+made_s = (quick.batches["ready_s"] - quick.batches["started_s"]).to_numpy()
+assert {*first[made_s > 0.3] % 2} == {0}  # all slow samples are worker 0's
 assert saved["slow"] < 0.02
 
 # %% after which-line-20: the exercise is not solved yet, and its solution is right
