@@ -25,14 +25,17 @@ import tempfile
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from typing import ClassVar
 
 PAIRS, N_BATCHES = 5, 20_000
 DAYS_ROWS = 3 * 24 * 60
 HERE = Path(__file__)
 RUN_S, FROM_S, WHILE_S = 32.0, 15.0, 5.0  # of --shifts: windows are of a second
+LEFT = 1 << 30  # bytes that are free, as a leak is told
 KINDS = [  # times as long; for how long; which workers
     *((times, length, "all") for times in (1.5, 3.0, 20.0) for length in (WHILE_S, RUN_S)),
     *((20.0, RUN_S, "one"), (3.0, RUN_S, "one"), (1.0, WHILE_S, "pause")),
+    *((3.0, RUN_S, "rank"), (1.0, RUN_S, "leak")),  # one of two; of a tenth of a MB a sample
     *((1.0, 0.0, "none"), (1.0, 0.0, "none")),
 ]
 
@@ -102,19 +105,30 @@ def loop(path: str, times: float, length_s: float, who: str) -> None:
     from torch.utils.data import DataLoader, Dataset, get_worker_info
 
     import loaderviz
+    from loaderviz import machine
 
     begun = time.time()
+    if who == "leak":
+        machine.memory_available_bytes = lambda: LEFT
 
     class Samples(Dataset[torch.Tensor]):
+        kept: ClassVar[list[bytes]] = []
+
         def __len__(self) -> int:
             return 1_000_000
 
         def __getitem__(self, key: int) -> torch.Tensor:
             info = get_worker_info()
+            if who == "leak":
+                self.kept.append(bytes([1]) * 100_000)
             slow = FROM_S < time.time() - begun < FROM_S + length_s
             if slow and who == "pause":
                 time.sleep(FROM_S + length_s - (time.time() - begun))
-            slow = slow and (who == "all" or (who == "one" and info is not None and info.id == 0))
+            slow = slow and (
+                who == "all"
+                or (who == "one" and info is not None and info.id == 0)
+                or (who == "rank" and os.environ["RANK"] == "1")
+            )
             time.sleep(0.004 * (times if slow else 1.0))
             return torch.tensor(key)
 
@@ -161,10 +175,18 @@ def shifts(seeds: int) -> None:
     for times, length_s, who, _seed in cases:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "run"
-            start(path, times, length_s, who).wait()
+            of_ranks = [str(rank) for rank in range(2)] if who == "rank" else [None]
+            for each in [start(path, times, length_s, who, rank) for rank in of_ranks]:
+                each.wait()
             trace = loaderviz.load(path)
-            rows = trace.incidents[trace.incidents["kind"].isin(["step", "reading", "wait"])]
+            kinds = ["step", "reading", "wait", "memory"]
+            rows = trace.incidents[trace.incidents["kind"].isin(kinds)]
             within = rows["start_s"].between(FROM_S - 2.5, FROM_S + length_s + 2.5)
+            within &= ~rows["kind"].eq("memory")
+            if who == "leak":
+                within = rows["kind"].eq("memory")
+            if who == "rank":
+                within &= rows["rank"].eq(1)
             hit = bool(within.any()) and who != "none"
             found += hit
             false += int((~within).sum()) if who != "none" else len(rows)
@@ -268,9 +290,13 @@ def ranks(n: int) -> None:
         )
 
 
-def start(path: Path, times: float, length_s: float, who: str) -> subprocess.Popen[bytes]:
+def start(
+    path: Path, times: float, length_s: float, who: str, rank: str | None = None
+) -> subprocess.Popen[bytes]:
     command = [sys.executable, str(HERE), "--loop", str(path), str(times), str(length_s), who]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+    if rank is not None:
+        environment |= {"RANK": rank, "WORLD_SIZE": "2"}
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
 

@@ -1,9 +1,9 @@
 """What goes wrong in a long run, saved before the ring writes over it.
 
 After each window: whether a loader's loop, or those who read for it, take longer than before, for
-two windows at least, or whether the loop has waited far longer than ever. By hyperfine's rule for
-outliers against the windows before, and by the levels of ``level_changes.py``, so that nothing
-depends on what is usual elsewhere.
+two windows at least, whether the loop has waited far longer than ever, or whether memory runs out.
+By hyperfine's rule for outliers against the windows before, and by the levels of
+``level_changes.py``, so that nothing depends on what is usual elsewhere.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from loaderviz import machine
 from loaderviz.own_errors import own_errors, own_errors_suppressed
-from loaderviz.text import clock_time, duration
+from loaderviz.recorder.memory_growth import MemoryGrowth
+from loaderviz.text import clock_time, duration, size
 from loaderviz.trace import INCIDENTS_NAME, META_NAME, MORE_LOADERS_NAME, WINDOWS_NAME
 from loaderviz.trace.windows import Row
 from loaderviz.why.level_changes import FEWEST_BLOCKS, FEWEST_IN_BLOCK, levels, stands_out
@@ -145,6 +147,8 @@ class IncidentLog:
         self._open: dict[int, dict[str, Any]] = {}  # by loader: a shift that goes on
         self._stayed: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)  # as usual
         self._still: dict[int, dict[str, Any]] = {}  # by loader: a wait that goes on
+        self._memory: dict[int, MemoryGrowth] = defaultdict(MemoryGrowth)
+        self._growing: dict[int, dict[str, Any]] = {}  # by loader: memory that runs out
         self._longest_s: dict[int, list[float]] = defaultdict(list)  # waits, of windows before
         self._kept: list[Path] = []
         self._n = 0
@@ -167,6 +171,7 @@ class IncidentLog:
         if not n_batches:
             return
         start_s, end_s = rows[0]["start_s"], rows[-1]["end_s"]
+        self._look_at_memory(loader, max(row["memory_bytes"] for row in rows), end_s, at_ns)
         waited = f"the loop waited {duration(longest_s)} for a batch, longer than ever"
         still = self._still.get(loader)
         if still is not None and longest_s >= still["after_s"]:
@@ -207,6 +212,19 @@ class IncidentLog:
                 before_s=max(before_s[:-1]), after_s=longest_s,
             )  # fmt: skip
 
+    def _look_at_memory(self, loader: int, used_bytes: float, end_s: float, at_ns: int) -> None:
+        memory, known = self._memory[loader], self._growing.get(loader)
+        grows = memory.note(end_s, used_bytes, machine.memory_available_bytes())
+        if grows is None and known is not None:
+            self._write({**self._growing.pop(loader), "end_s": end_s})
+        elif grows is not None and known is None:
+            per_s, left_s = grows
+            text = f"those who read take {size(60 * per_s)} more memory a minute, "
+            text += f"{size(used_bytes)} now: at this pace none is free in {clock_time(left_s)}"
+            self._growing[loader] = self.save(
+                text, at_ns, kind="memory", loader=loader, start_s=memory.since_s, end_s=None
+            )
+
     def note_still_waiting(
         self, loader: int, start_s: float, waited_s: float, at_ns: int, window_s: float
     ) -> None:
@@ -242,7 +260,7 @@ class IncidentLog:
 
     def end(self) -> None:
         """Write down what is known at the end of the shifts that go on."""
-        for known in self._open.values():
+        for known in (*self._open.values(), *self._growing.values()):
             self._write(known)
 
     def save(self, text: str, at_ns: int, **about: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import re
 import sys
 import time
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 
-from loaderviz import LoaderVizError, Trace, argument_checks, audit, figures, load, record
+from loaderviz import LoaderVizError, Trace, argument_checks, audit, figures, load, machine, record
 from loaderviz.recorder.incidents import FIRST_KEPT, LATEST_KEPT, IncidentLog, Shift
 from loaderviz.spool import HEADER_BYTES
 from loaderviz.trace import windows
@@ -374,10 +375,46 @@ def test_loaders_that_are_made_anew_are_one_and_evaluations_stand_apart():
     assert len(supply.x) == 3
 
 
+OF_A_WINDOW = {"loader": 0, "longest_s": 0.1, "batches": 10, "samples": 100, "memory_bytes": 1e9}
+GROWING = np.linspace(1e9, 3e9, 41)  # 50 MB a minute, some noise
+
+
+@pytest.mark.parametrize(
+    ("used", "free", "spans"),
+    [
+        (GROWING, 4e9, [(0, None)]),
+        ([*GROWING, *20 * [3e9]], 4e9, [(0, 60)]),  # it stops, with as much left
+        (GROWING, 40e9, []),  # in half a day: a cache of all the data may fill until then
+        ([*GROWING[:10], *30 * [GROWING[10]]], 4e9, []),
+        (np.tile(GROWING[:8], 5), 2e9, []),  # workers that are made anew
+        (np.full(40, 3e9), 0, []),
+    ],
+    ids=["leaks", "stops", "has time", "is full", "begins anew", "is steady"],
+)
+def test_memory_that_runs_out_is_told_while_there_is_time(used, free, spans, tmp_path, monkeypatch):
+    log, used = IncidentLog(tmp_path, None, None), used * usual(len(used), noise=0.001)
+    for i, each in enumerate(used):
+        monkeypatch.setattr(machine, "memory_available_bytes", lambda left=free - each: left)
+        row = {**OF_A_WINDOW, "memory_bytes": each, "wait_s": 10.0, "step_s": 10.0}
+        times = {"supply_per_s": 1e6, "start_s": 60.0 * i, "end_s": 60.0 * (i + 1)}
+        log.look_at([{**row, **times}], 60.0, 0)
+    log.end()
+    path = tmp_path / "incidents.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    last = {line["incident"]: line for line in lines}.values()
+    assert [one["kind"] for one in last] == ["memory"] * len(spans)
+    for one, (begin, end) in zip(last, spans, strict=True):
+        assert one["start_s"] == pytest.approx(60 * begin, abs=70)
+        assert (one["end_s"] is None) is (end is None)
+        assert re.search(
+            r"take \d+(\.\d)? MiB more memory a minute, .* none is free in 0:", one["text"]
+        )
+
+
 @pytest.mark.parametrize(("step_s", "kinds"), [(1.0, ["reading"]), (40.0, [])])
 def test_reading_that_is_quick_enough_for_the_loop_is_no_incident(step_s, kinds, tmp_path):
     log = IncidentLog(tmp_path, None, None)
-    usually = {"loader": 0, "longest_s": 0.1, "batches": 10, "samples": 100, "wait_s": 10.0}
+    usually = {**OF_A_WINDOW, "wait_s": 10.0}
     for i, times in enumerate([*usual(20), *(2 * usual(4))]):
         supply = 10 / times
         row = {**usually, "step_s": step_s, "supply_per_s": supply, "start_s": 60.0 * i}
@@ -399,7 +436,7 @@ def test_reading_that_is_quick_enough_for_the_loop_is_no_incident(step_s, kinds,
 @pytest.mark.parametrize("noise", [0.03, 0.15])
 def test_an_incident_begins_and_ends_where_the_pace_does(minutes, spans, noise, tmp_path):
     log = IncidentLog(tmp_path, None, None)
-    usually = {"loader": 0, "longest_s": 0.1, "batches": 10, "samples": 100, "supply_per_s": 1e6}
+    usually = {**OF_A_WINDOW, "supply_per_s": 1e6}
     times = [*range(len(minutes) - 1), 0]
     slow = np.repeat(2.0 ** np.array(times), minutes) * usual(sum(minutes), noise=noise)
     for i, each in enumerate(slow):
