@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from loaderviz import LoaderVizError, audit
+from loaderviz import LoaderVizError, audit, shard
 from loaderviz.course import (
     batches_by_length,
     duplicates,
@@ -82,6 +82,27 @@ SHARED_OUT = [
         "16 samples, num_workers=3: 1 of 16 samples never arrived",
     ),
     (lambda samples, worker, workers: samples[worker::workers], False, "raised TypeError"),
+    (
+        lambda samples, worker, workers: samples if worker == 0 else (),
+        False,
+        "16 samples, num_workers=2: worker 0 yields 16 of them, an even share is 8",
+    ),
+    (
+        lambda samples, worker, workers: (s for s in samples if int(s) % workers == worker),
+        False,
+        "raised ValueError: invalid literal",
+    ),
+    (
+        lambda samples, worker, workers: (at for at, _ in enumerate(samples) if at % workers == 0),
+        False,
+        "worker 0 yields 0, no sample",
+    ),
+    (lambda samples, worker, workers: cycle(samples), False, "num_workers=1: 1 of 16 samples came"),
+    (
+        lambda samples, worker, workers: shard(samples),
+        False,
+        "Every sample came twice: each of 2 workers delivered all of them. `shard` asks the process",
+    ),
 ]
 
 # Notebook 17

@@ -15,6 +15,14 @@ came = repeated.deliveries
 shared = came.groupby("sample").agg(times=("worker", "size"), workers=("worker", "nunique"))
 assert len(shared.query("times > 1 and workers == 1"))
 
+# %% after duplicates-25: the order of those that share is that of workers in turn
+assert [*orders.values()] == [
+    [3, 4, 5, 6],
+    [3, 3, 4, 4, 5, 5, 6, 6],
+    [3, 5, 4, 6],
+    [3, 4, 5, 6],
+]
+
 # %% after 5b93ad60: every sample comes once, and in the main process nothing was cut
 assert shares.deliveries.query("batch == 1")["sample"].tolist() == [8, 9, 10, 11]
 assert shares.exactly_once
