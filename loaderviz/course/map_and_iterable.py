@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 1000  # samples after which a `for` is taken to have no end
 
-N_SAMPLES, BATCH_SIZE = 12, 4
+SAMPLES, BATCH_SIZE = [7, 2, 10, 5, 0, 9, 4, 11, 6, 1, 8, 3], 4  # no set has this order
+N_SAMPLES = len(SAMPLES)
 
 epoch_hint = Hints(
     "an iterator is used up after one pass. When is yours created?",
@@ -83,24 +84,24 @@ def every_epoch(dataset_class: Callable[[Iterable[int]], IterableDataset[int]]) 
 
     ``dataset_class(samples)`` returns the dataset.
     """
-    all_samples = list(range(N_SAMPLES))
-    _refuse_what_is_no_iterator(dataset_class(range(N_SAMPLES)).__iter__())
-    loader = DataLoader(dataset_class(range(N_SAMPLES)), batch_size=BATCH_SIZE)
+    _refuse_what_is_no_iterator(dataset_class([*SAMPLES]).__iter__())
+    loader = DataLoader(dataset_class([*SAMPLES]), batch_size=BATCH_SIZE)
     for epoch in ("first", "second"):
         samples: list[int] = []
         for batch in islice(loader, N_SAMPLES):  # more batches than there should be, but an end
             samples += batch.tolist()
-        if samples != all_samples:
-            amount = f"{len(samples)} samples" if samples else "nothing"
-            return Check(
-                False,
-                f"Not yet: the {epoch} epoch delivers {amount} instead of 0 to {N_SAMPLES - 1}.",
-                _audit_of(samples).figure(),
-            )
-    dataset = dataset_class(range(N_SAMPLES))
+        if samples != SAMPLES:
+            message = f"Not yet: the {epoch} epoch delivers "
+            if sorted(samples) == sorted(SAMPLES):
+                message += f"the samples in another order: {samples} instead of {SAMPLES}."
+            else:
+                message += f"{len(samples)} samples" if samples else "nothing"
+                message += f" instead of the {N_SAMPLES} that are there."
+            return Check(False, message, _audit_of(samples).figure())
+    dataset = dataset_class([*SAMPLES])
     pairs = list(islice(zip(dataset, dataset, strict=False), N_SAMPLES))
     figure = _audit_of([first for first, _ in pairs]).figure()
-    if pairs != list(zip(all_samples, all_samples, strict=True)):
+    if pairs != list(zip(SAMPLES, SAMPLES, strict=True)):
         message = "Two epochs are right, but two loops at once take each other's samples."
         return Check(False, message, figure)
     return Check(True, "Every epoch, and every loop, begins at the first sample.", figure)
@@ -117,5 +118,5 @@ def _refuse_what_is_no_iterator(made: object) -> None:
 
 def _audit_of(samples: list[int]) -> Audit:
     """The audit of a loader that delivers these samples, in this order."""
-    known = [sample for sample in samples if sample in range(N_SAMPLES)]
+    known = [sample for sample in samples if sample in SAMPLES]
     return audit(DataLoader(SleepingDataset(N_SAMPLES, 0), batch_size=BATCH_SIZE, sampler=known))

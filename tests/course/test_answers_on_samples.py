@@ -60,9 +60,11 @@ BELTS = [
     ),
     (belt(its_own_iterator), False, "two loops at once"),
     (belt(lambda dataset, samples: iter(samples[1:])), False, "first epoch delivers 11 samples"),
+    (belt(lambda dataset, samples: iter(set(samples))), False, "the samples in another order: [0,"),
+    (belt(lambda dataset, samples: iter([1] * 12)), False, "delivers 12 samples instead of the"),
     (belt(lambda dataset, samples: cycle(samples)), False, "first epoch delivers 48 samples"),
     (belt(lambda dataset, samples: iter(())), False, "first epoch delivers nothing"),
-    (belt(lambda dataset, samples: samples), False, "__iter__ returned range, not an iterator"),
+    (belt(lambda dataset, samples: samples), False, "__iter__ returned list, not an iterator"),
     (belt(lambda dataset, samples: None), False, "__iter__ returned nothing. It has to yield"),
     (belt(lambda dataset, samples: dataset.sample), False, "has no attribute 'sample'"),
 ]
