@@ -91,8 +91,8 @@ def crops(table: pd.DataFrame) -> Figure:
         [{**nothing, "marker": {"opacity": 0}}],
         labels,
         title=verdict,
-        numbers=f"{len(table)} crops, in the order in which they were made · one colour of frame "
-        f"is one sequence · different sequences: {lanes['sequence'].nunique()}",
+        numbers=f"{len(table)} crops, in the order in which they were made · the same frame "
+        f"colour: the same sequence · different sequences: {lanes['sequence'].nunique()}",
         lane_px=LANE_PX,
         axis_px=BOTTOM_PX,
         x={

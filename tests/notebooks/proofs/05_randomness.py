@@ -24,6 +24,13 @@ for kind in ("numpy", "torch", "random"):  # all three generators are seeded
     lanes = DataLoader(Dice(8, kind), batch_size=2, num_workers=2, persistent_workers=True)
     assert len({str(batch) for epoch in range(2) for batch in lanes}) == 8, kind
 
+for kind, repeats in {"torch": True, "numpy": False, "random": False}.items():  # without workers
+    throws_of = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        throws_of.append([int(throw) for throw in DataLoader(Dice(16, kind))])
+    assert (throws_of[0] == throws_of[1]) is repeats, kind
+
 
 # %% after randomness-17: four crops, each cut by both workers, and in the next epoch again
 def places(dataset):
