@@ -100,6 +100,8 @@ def dealt(streams: Callable[[Sequence[range], int], Iterable[Iterable[int]]]) ->
         made = [list(islice(each, len(samples) + 1)) for each in streams(sequences, n_slots)]
         if len(made) != n_slots:
             return Check(False, f"Not yet: {n_slots} slots got {len(made)} streams.")
+        if [] in made:
+            return Check(False, f"Not yet, {n_slots} slots: slot {made.index([])} gets nothing.")
         slots = Slots.of(zip(*made, strict=False), sequences)
         if slots.breaks or slots.repeats:
             return Check(False, f"Not yet, {n_slots} slots: {slots.verdict}.", slots.figure())

@@ -245,6 +245,7 @@ SLOTS = [
     (lambda all_of, n: [chain(*all_of[slot::n]) for slot in range(n)], True, "comes once"),
     (lambda all_of, n: [[*chain(*all_of)][slot::n] for slot in range(n)], False, "not go on"),
     (lambda all_of, n: [chain(*all_of) for _ in range(n)], False, "batches hold a sample twice"),
+    (lambda all_of, n: [chain(*all_of), *[()] * (n - 1)], False, "2 slots: slot 1 gets nothing"),
     (lambda all_of, n: [chain(*all_of)], False, "2 slots got 1 streams"),
     (lambda all_of, n: [chain(*all_of[slot:-1:n]) for slot in range(n)], False, "comes 0 times"),
     (lambda all_of, n: [cycle(each) for each in all_of[:n]], False, "comes 7 times"),

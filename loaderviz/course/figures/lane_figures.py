@@ -157,8 +157,8 @@ def draws(table: pd.DataFrame) -> Figure:
         labels,
         "number",
         title=verdict,
-        numbers=f"{len(table):,} numbers · {len(labels)} lanes · the same colour: the same sequence · "
-        f"different sequences: {lanes['sequence'].nunique()}",
+        numbers=f"{len(table):,} numbers · {len(labels)} lanes · the same colour: the same "
+        f"sequence · different sequences: {lanes['sequence'].nunique()}",
         x_title="numbers, in the order in which they were drawn",
     )
 
