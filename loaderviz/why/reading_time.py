@@ -224,9 +224,12 @@ def _shared(trace: Trace, batches: Mapping[str, Any]) -> Floats:
     """1 for each batch of a loader whose samples take longer, the more of them are read at once.
 
     They wait for one another: for a lock, a disk, a server. More workers would wait longer, so
-    nobody can tell from this recording what they would gain.
+    nobody can tell from this recording what they would gain. Where it is simulated, they wait for
+    CPUs alone.
     """
     part = np.zeros(len(batches["rank"]))
+    if trace.meta.get("simulated"):
+        return part
     samples = trace.samples
     for number in np.unique(batches["loader"]):
         own = samples["loader"].to_numpy() == number

@@ -137,6 +137,8 @@ class Explorer(StaticFallback):
             wait_s: how many seconds to wait for the run to end before this returns.
         """
         self._error = self._measured = None
+        self._numbers.pop("measured", None)  # of the run before
+        self._show_numbers()
         self._real_runs.start(self.settings, wait_s=wait_s)
 
     def measure(self, **settings: Any) -> Trace:
@@ -206,8 +208,15 @@ class Explorer(StaticFallback):
             self._numbers["predicted"] = RunNumbers.of(predicted, summary, n_repeated=n_repeated)
             self._show_scene()
         if measured is not None:
-            self._measured_view.show(picture(measured, measured.summary(), self._span_s))
+            self._show_measured(measured)
         self._show_numbers()
+
+    def _show_measured(self, trace: Trace) -> None:
+        """Draw a real run; of one that goes on, no verdict."""
+        drawing = picture(trace, trace.summary(), self._span_s)
+        if not self._cancel_button.disabled:
+            drawing.layout["title"]["text"] = "<b>Running ...</b>"
+        self._measured_view.show(drawing)
 
     def _fit_axis(self, *traces: Trace | None) -> None:
         """Give room to these runs and to the pinned one.
@@ -266,7 +275,7 @@ class Explorer(StaticFallback):
             self._finish(settings, trace)
         if trace is not None and settings != self.settings:
             self._fit_axis(trace)
-            self._measured_view.show(picture(trace, trace.summary(), self._span_s))
+            self._show_measured(trace)
         elif trace is not None and progress.state != "done":
             self._draw()
 

@@ -385,6 +385,12 @@ class TestWhatCannotBeTold:
         assert math.isnan(causes["saves_s"].iloc[0])
         assert "samples wait for one another" in causes["evidence"].iloc[0]
 
+    def test_a_simulation_knows_no_lock(self):
+        """Samples that look so are those of a model in which none waits for another."""
+        trace = behind_a_lock()
+        as_if = replace(trace, meta=trace.meta | {"simulated": True})
+        assert "unknown" not in as_if.summary().seconds_by_cause
+
     @settings(max_examples=40)
     @given(trace=traces_of_any_times())
     def test_any_times_have_causes(self, trace):

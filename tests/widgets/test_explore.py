@@ -301,6 +301,30 @@ def test_in_a_notebook_a_run_goes_on_in_the_background_and_the_latest_one_wins(e
     assert processes() == []
 
 
+def test_while_a_run_goes_on_nothing_is_said_of_it_and_the_numbers_of_the_one_before_are_gone(
+    explorer,
+):
+    quick(explorer, num_workers=2)
+    explorer.measure()
+
+    def title():
+        return json.loads(explorer._measured_view.figure)["layout"]["title"]["text"]
+
+    async def ask_again():
+        explorer.set(num_workers=3, sample_s=0.05, step_s=0.1)
+        explorer.start()
+        seen = []
+        while explorer._real_runs.running:
+            await asyncio.sleep(FOLLOW_S)
+            if explorer._real_runs.running and explorer._progress.value:
+                seen.append((title(), "<th>measured</th>" in explorer._table.value))
+        return seen
+
+    assert set(asyncio.run(ask_again())) == {("<b>Running ...</b>", False)}
+    assert "waits" in title()
+    assert "<th>measured</th>" in explorer._table.value
+
+
 def test_cancel_keeps_what_was_seen_and_leaves_no_process(explorer):
     async def ask_and_cancel():
         explorer.set(num_workers=2, sample_s=0.2, step_s=0.5)
