@@ -23,7 +23,8 @@ share_hint = Hints(
 def share(answer: Callable[..., Any]) -> Check:
     """Whether ``answer(data, rank, ranks, worker, workers)`` shares out ``data`` correctly.
 
-    No sample may be lost or come twice, and no rank may have two samples more than another.
+    No sample may be lost or come twice, no rank may have two samples more than another, and no
+    worker two more than another of its rank.
     """
     figure = None
     for n, ranks, workers in SHARE_CASES:
@@ -39,5 +40,11 @@ def share(answer: Callable[..., Any]) -> Check:
             least = f"rank {sizes.idxmin()} has {sizes.min()}"
             message = f"{case}: every sample comes once, but {most} and {least}."
             return Check(False, message, case_figure)
+        within = result.per_worker.groupby("rank")["samples"].agg(["min", "max"])
+        uneven = within[within["max"] - within["min"] > 1]
+        if len(uneven):
+            rank, (least, most) = uneven.index[0], uneven.iloc[0]
+            message = f"every sample comes once, but of the workers of rank {rank} one has {most}"
+            return Check(False, f"{case}: {message} and one has {least}.", case_figure)
         figure = figure or case_figure
-    return Check(True, "Every sample once, and no rank has two more than another.", figure)
+    return Check(True, "Every sample once, shared evenly by all ranks and workers.", figure)

@@ -169,7 +169,17 @@ SHARES = [
         False,
         "ranks=2, workers=4: every sample comes once, but rank 0 has 4",
     ),
+    (
+        lambda data, rank, ranks, worker, workers: data[rank::ranks][worker::workers],
+        True,
+        "shared evenly",
+    ),
     (lambda data, rank, ranks, worker, workers: data[rank::ranks], False, "came twice"),
+    (
+        lambda data, rank, ranks, worker, workers: data[rank::ranks] if worker == 0 else data[:0],
+        False,
+        "17 samples, ranks=2, workers=2: every sample comes once, but of the workers of rank 0",
+    ),
     (floor, False, "17 samples, ranks=2, workers=2: 1 of 17 samples never arrived"),
     (lambda *place: [], False, "Nothing came"),
     (lambda *place: ["a"], False, "your code raised"),
