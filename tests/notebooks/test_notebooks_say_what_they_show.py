@@ -25,7 +25,6 @@ WORKED_OUT: dict[str, dict[str, float | str]] = {
     "05_randomness": {"100 workers": 10_000 / 100, "100 ranks": 10_000 / 100},
     "07_how_many_workers": {
         "30 s": "the default of recommend's budget_s",
-        "95 times": "what a 95 % interval is",
         "0.08 s": 8 * 0.01,
     },
     "08_feeding_the_gpu": {"40 ms": 80 / 2, "2.75 workers": 55 / 20},
