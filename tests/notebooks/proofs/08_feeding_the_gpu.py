@@ -55,6 +55,9 @@ steps_s = recorded["pinned"].spans.query("name == 'step'")["device_s"]
 assert 0.036 < steps_s.max() < 0.037
 assert (steps_s.iloc[16:] < 0.021).all()
 
+# %% after feeding-the-gpu-40: what was queued is copied later
+assert arrived.tolist() == [2, 2, 2]
+
 # %% after 68aa0be2: copying ahead gains three per cent where a copy is short
 one, two = (every_ms(recorded[way]) for way in WAYS[2:])
 assert (f"{one:.1f}", f"{two:.1f}", f"{1 - two / one:.0%}") == ("20.4", "19.8", "3%")
