@@ -88,7 +88,7 @@ def _cells(numbers: RunNumbers, pinned: RunNumbers | None) -> str:
     in_flight = count(numbers.in_flight, "batch", "batches")
     if numbers.in_flight_bytes is not None:
         in_flight = f"{numbers.in_flight} ({size(numbers.in_flight_bytes)})"
-    waits = f"{percent(numbers.wait_share)} ({duration(numbers.wait_s)})"
+    waits = f"{percent(numbers.wait_share)} ({duration(numbers.wait_s)}"
     repeated = "?" if numbers.n_repeated is None else f"{numbers.n_repeated:,}"
     if pinned is None:
         changes = ["", "", "", ""]
@@ -103,7 +103,7 @@ def _cells(numbers: RunNumbers, pinned: RunNumbers | None) -> str:
     return (
         f"<td><b>{duration(numbers.epoch_s)}</b>{changes[0]}</td>"
         f"<td><b>{rate(numbers.samples_per_s)}</b>{changes[1]}</td>"
-        f"<td><b>{waits}</b>{changes[2]}</td><td{bad}><b>{repeated}</b></td>"
+        f"<td><b>{waits}</b>{changes[2]}<b>)</b></td><td{bad}><b>{repeated}</b></td>"
         f"<td><b>{in_flight}</b>{changes[3]}</td>"
     )
 
