@@ -36,6 +36,8 @@ def lines(trace_path: TracePath, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"lines": rows, "not_seen": meta["lines"]["not_seen"]})
         return
+    if rows:
+        typer.echo(f"{'':<{BAR}} {'time':>8} {'share':>5}")
     for row in rows:
         typer.echo(_numbers(row))
         typer.echo(printable(f"    {place_of(row)}"))

@@ -123,7 +123,7 @@ def _table(rows: list[dict[str, Any]], *, a_rank: bool, screen: bool = False) ->
         table.add_column("loader")
     of_epochs = any(not math.isnan(row["epoch_saves_s"]) for row in rows)
     headings = ["waited a rank" if a_rank else "waited", "of the run", "cutting it saves"]
-    for heading in headings + ["of a whole epoch"] * of_epochs:
+    for heading in headings + ["per whole epoch"] * of_epochs:
         table.add_column(heading, justify="right")
     for row in rows:
         seconds, share = duration(row["seconds"]), percent(row["share"])

@@ -152,7 +152,8 @@ def training_of(summary: Summary) -> list[str]:
     step, making = f"a step takes {duration(pace.step_s)}", ""
     if not math.isnan(pace.read_s):
         making = f", to make a batch {duration(pace.read_s)}"
-    told = [f"At pace {step}{making}: AU {percent(pace.accelerator_utilisation)}."]
+    used = percent(pace.accelerator_utilisation)
+    told = [f"At pace {step}{making}: accelerator utilisation (AU) {used}."]
     told += _whole_epoch(summary, pace)
     if pace.changes and pace.changes[-1] is not slowed_down(pace):
         change = str(pace.changes[-1])

@@ -16,7 +16,9 @@ def path(tmp_path):
 def test_each_line_has_its_share_what_it_saves_and_its_place(loaderviz, path):
     said = loaderviz("lines", path)
     assert said.code == 0
-    first, its_place, known, second, other_place, *_ = said.out.splitlines()
+    heading, first, its_place, known, second, other_place, *_ = said.out.splitlines()
+    assert heading.split() == ["time", "share"]
+    assert heading.index("share") + len("share") == first.index("75 %") + len("75 %")
     for part in ("█", "3 s", "75 %", "half saves"):
         assert part in first
     assert its_place.strip() == "dataset.py:41  row = self.table.iloc[i]"
