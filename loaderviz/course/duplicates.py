@@ -32,12 +32,7 @@ def once(share: Callable[[Iterator[str], int, int], Iterable[str]]) -> Check:
     for n_samples in (16, 17, 3):
         for workers in (1, 2, 3, 4):
             shares = [_indices(share, n_samples, worker, workers) for worker in range(workers)]
-            found = simulate_audit(
-                lambda data, worker, workers, shares=shares: shares[worker],
-                n_samples,
-                num_workers=workers,
-                batch_size=4,
-            )
+            found = simulate_audit(_given(shares), n_samples, num_workers=workers, batch_size=4)
             most, even = max(map(len, shares)), math.ceil(n_samples / workers)
             message = f"{n_samples} samples, num_workers={workers}: "
             if not found.exactly_once:
@@ -59,6 +54,10 @@ def _indices(share: Callable[..., Iterable[str]], n: int, worker: int, workers: 
         if sample not in samples:
             raise LoaderVizError(f"Not yet: worker {worker} yields {sample!r:.60}, no sample.")
     return [samples.index(sample) for sample in share_of_worker]
+
+
+def _given(shares: list[list[int]]) -> Callable[[Any, int, int], list[int]]:
+    return lambda data, worker, workers: shares[worker]
 
 
 def _remark(share: Callable[..., Any]) -> str:

@@ -108,8 +108,8 @@ def side_by_side(feds: Sequence[Fed], *, title: str = "", seconds: float | None 
     return compared_streams(
         groups,
         title=title or by_default,
-        numbers="simulated · one axis · the loop waits, grey: for the device, hatched: for a batch · "
-        "gaps in copies and steps: idle",
+        numbers="simulated · one axis · the loop waits, grey: for the device, hatched: for a batch "
+        "· gaps in copies and steps: idle",
         seconds=seconds,
     )
 

@@ -103,7 +103,7 @@ SHARED_OUT = [
     (
         lambda samples, worker, workers: shard(samples),
         False,
-        "Every sample came twice: each of 2 workers delivered all of them. `shard` asks the process",
+        "came twice: each of 2 workers delivered all of them. `shard` asks the process",
     ),
 ]
 

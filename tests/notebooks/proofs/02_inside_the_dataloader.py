@@ -1,3 +1,11 @@
+# %% after inside-the-dataloader-28: while batch 4 is late, batch 5 lies in the buffer
+from loaderviz.widgets.play import station_times
+
+uneven_run = loaderviz.simulate(costs, num_workers=2, batch_size=4, n_batches=12)
+fourth, fifth = station_times(uneven_run)["batches"][4:6]
+assert fifth["taken"] < fourth["delivered"] - 0.1
+assert "a few samples take far longer" in uneven_run.summary().verdict
+
 # %% after inside-the-dataloader-14: each comes once, and 9 has overtaken 8
 assert sorted(order) == list(range(12))
 assert order.index(9) < order.index(8)
