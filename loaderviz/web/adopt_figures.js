@@ -7,8 +7,8 @@ function look() {
     .loaderviz .main-svg { background: transparent !important; }
     .loaderviz .g-gtitle text:first-of-type, .loaderviz .ytick text { fill: var(--lv-text) !important; }
     .loaderviz .g-gtitle-subtitle text, .loaderviz .gtitle-subtitle, .loaderviz .xtick text,
-    .loaderviz .y2tick text, .loaderviz .g-xtitle text, .loaderviz .g-ytitle text,
-    .loaderviz .g-y2title text,
+    .loaderviz .x2tick text, .loaderviz .y2tick text, .loaderviz .g-xtitle text,
+    .loaderviz .g-ytitle text, .loaderviz .g-x2title text, .loaderviz .g-y2title text,
     .loaderviz .annotation-text { fill: var(--lv-muted) !important; }
     .loaderviz .gtitle { fill: var(--lv-text) !important; }
     .loaderviz .gridlayer path, .loaderviz .zerolinelayer path { stroke: var(--lv-grid) !important; }

@@ -21,6 +21,7 @@ ROW_PX, LINE_PX, GAP_PX, RIGHT_PX, KEY_PX = 26, 26, 58, 22, 22
 MOST_ROWS: Final = 12  # of the picture: what is called further in is not drawn
 MOST_LINES: Final = 10
 LEAST: Final = 0.01  # of the reading: less is not drawn
+LONG: Final = 0.5  # of the longest bar: what a line says has more room in its bar than after it
 CHARACTERS: Final = 72  # that fit into the widest box on a page of 800 px
 MOST_NAME: Final = 34  # characters of a line's name at the axis
 
@@ -89,11 +90,14 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
         "xaxis2": axes.axis(colours, "seconds of reading, of all workers", anchor="y2",
                             range=[0, 1.02 * float(rows["seconds"].max())], nticks=8),
         "yaxis2": axes.lane_axis(colours, names, domain=[0, lines_px / inner_px], anchor="x2"),
-        "annotations": [axes.in_margin(key, 0, x=0, y=y, yref="paper", yanchor="bottom", yshift=4,
-                                       align="left")
-                        for key, y in ((_STACKS_KEY, 1), (_LINES_KEY, lines_px / inner_px))],
+        "annotations": [
+            *(axes.in_margin(key, 0, x=0, y=y, yref="paper", yanchor="bottom", yshift=4,
+                             align="left")
+              for key, y in ((_STACKS_KEY, 1), (_LINES_KEY, lines_px / inner_px))),
+            *_beside(rows),
+        ],
     }  # fmt: skip
-    parts = [_stacks(boxes, root.seconds), *_bars(rows), _sources(rows, colours), _waited(boxes)]
+    parts = [_stacks(boxes, root.seconds), *_bars(rows), _inside(rows), _waited(boxes)]
     return Figure.unchecked(parts, layout)
 
 
@@ -202,10 +206,9 @@ def _waited(boxes: list[tuple[Box, float, int]]) -> dict[str, Any]:
     }
 
 
-def _sources(rows: Any, colours: style.Theme) -> dict[str, Any]:
-    """What each line says: in its bar, where that is long, and else after it."""
-    parts = (rows["seconds"] / rows["seconds"].max()).to_numpy()
-    inside = parts > 1 / 2
+def _inside(rows: Any) -> dict[str, Any]:
+    """What the lines say whose bars are long, in these."""
+    parts = (rows["seconds"] / rows["seconds"].max()).tolist()
     return {
         "type": "bar",
         "orientation": "h",
@@ -216,17 +219,28 @@ def _sources(rows: Any, colours: style.Theme) -> dict[str, Any]:
         "width": 0.7,
         "marker": {"color": "rgba(0, 0, 0, 0)", "line": {"width": 0}},
         "text": [
-            _fitting(source, part if within else 1 - part)
-            for source, part, within in zip(rows["source"], parts, inside, strict=True)
+            _fitting(source, part) if part > LONG else ""
+            for source, part in zip(rows["source"], parts, strict=True)
         ],
-        "textposition": ["inside" if within else "outside" for within in inside],
+        "textposition": "inside",
         "insidetextanchor": "start",
         "constraintext": "none",
         "textangle": 0,
         "insidetextfont": {"color": "white", "size": 12},
-        "outsidetextfont": {"color": colours.text, "size": 12},
         "hoverinfo": "skip",
     }
+
+
+def _beside(rows: Any) -> Iterator[dict[str, Any]]:
+    """What the other lines say, after their bars."""
+    whole_s = float(rows["seconds"].max())
+    for i, (source, seconds) in enumerate(zip(rows["source"], rows["seconds"], strict=True)):
+        if seconds <= LONG * whole_s:
+            text = _fitting(source, 1 - seconds / whole_s)
+            yield {
+                "text": text, "showarrow": False, "font": {"size": 12},
+                "x": seconds, "xref": "x2", "xanchor": "left", "y": i, "yref": "y2",
+            }  # fmt: skip
 
 
 def _bars(rows: Any) -> Iterator[dict[str, Any]]:
