@@ -25,6 +25,7 @@ PHASES: Final = ("read", "collate", "init", "sampler")
 MOST_STACKS: Final = 20_000  # in a file: of what took least only the sum is kept
 MOST_FRAMES: Final = 200_000
 MOST_MOMENTS: Final = 100_000
+SEEN: Final = 0.1  # of the time of a line: what takes less may be a look that came late
 COLUMNS: Final = (
     *("file", "line", "function", "source", "seconds", "share", "total_s", "total_share"),
     *("cpu_s", "waited_s", "looks", "phase"),
@@ -106,7 +107,7 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
     """The rows of that table, of some of what was seen; with ``calls``: files it goes to."""
     by_line: dict[Frame, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     phases: dict[Frame, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    calls: dict[Frame, set[str]] = defaultdict(set)
+    calls: dict[Frame, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     whole_s = 0.0
     for row in seen:
         whole_s += row.seconds
@@ -116,7 +117,8 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
         for frame in frames[-1:]:
             phases[frame][row.phase] += row.seconds
             inside = row.stack[::-1].index(frame)
-            calls[frame].update(each.file for each in row.stack[-inside:][:inside])
+            for file in {each.file for each in row.stack[-inside:][:inside] if each.owner}:
+                calls[frame][file] += row.seconds
             for name in ("looks", "seconds", "cpu_s", "waited_s"):
                 by_line[frame][name] += getattr(row, name)
     found = [
@@ -127,7 +129,9 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
             "share": numbers["seconds"] / (whole_s or 1.0),
             "total_share": numbers["total_s"] / (whole_s or 1.0),
             "looks": int(numbers["looks"]),
-            "calls": sorted(calls[frame]),
+            "calls": sorted(
+                file for file, s in calls[frame].items() if s > SEEN * numbers["seconds"]
+            ),
             "phase": PHASES[max(phases[frame], key=phases[frame].__getitem__, default=0)],
         }
         for frame, numbers in by_line.items()
