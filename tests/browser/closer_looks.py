@@ -93,7 +93,7 @@ def duplicates(page: Page) -> None:
 def mixing_a_stream(page: Page) -> None:
     """Enlarges the buffer: it shuffles better."""
     mix = page.locator(".loaderviz-vary")
-    expect(mix.locator(".gtitle")).to_contain_text("1.0 of 10 classes")
+    expect(mix.locator(".gtitle")).to_contain_text("2.9 of 10 classes")
     slider(mix, page, "buffer size").focus()
     page.keyboard.press("End")
     expect(mix.locator(".gtitle")).to_contain_text("10.0 of 10 classes")
