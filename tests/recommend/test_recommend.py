@@ -216,7 +216,9 @@ class TestAMachineThatIsNotIdle:
     def test_of_an_answer_that_only_more_workers_were_run_for_it_says_fewer_may_do(self, runs):
         runs(lambda n: 0.5 if n == 0 else 0.1 / n, (0.2, 0.4, 1.0, 2.4), took_s=0.4)
         found = quick(DataLoader(SleepingDataset(1000, 0.02), 4), budget_s=2.0)
-        assert re.match(r"\d workers \(fewer may do\): \d+ samples/s measured \(8 as it", found.verdict)
+        assert re.match(
+            r"\d workers \(fewer may do\): \d+ samples/s measured \(8 as it", found.verdict
+        )
         assert "measure again when the machine is idle" in found.notes[0]
 
 
