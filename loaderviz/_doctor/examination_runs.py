@@ -21,7 +21,7 @@ from loaderviz._contents.pristine_copy import PristineCopy, collates
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.checks import LOOKS, LookFor, NotLearnt
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.process_state import positions
+from loaderviz._doctor.process_state import WatchedFiles, positions
 from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import pristine_copy, try_to_resume
 from loaderviz._doctor.run_epochs import PLAIN, Epoch, Send, iterate, set_epoch
@@ -56,7 +56,8 @@ class Lengths:
 class MovedFiles:
     """Files that were open when workers began, and stand elsewhere since: descriptors, paths.
 
-    ``still``: the descriptors of those that stand where they stood.
+    ``still``: the descriptors of files that the dataset holds, and that stood where they stood
+    whenever a batch had come: where the last sample ends, a file may have stood before.
     """
 
     files: tuple[tuple[int, str], ...]
@@ -91,16 +92,22 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
     probed = _probed(setup, budget_s)
     with _undisturbed(setup, copied) as undisturbed:
         epochs: list[Epoch] = []
-        stood = positions()
+        stood, files = positions(), WatchedFiles(part.value for part in setup.parts)
         with Recording((probed,), path=folder / PLAIN):
             keep = partial(_send_and_keep, send, epochs)
             went_well = iterate(
-                probed, setup, EPOCHS, folder / PLAIN, until[PLAIN], keep, copied=copied
+                probed,
+                setup,
+                EPOCHS,
+                folder / PLAIN,
+                until[PLAIN],
+                keep,
+                at_batch=files.look,
+                copied=copied,
             )
         stand = positions()
         moved = [file for file, position in stood.items() if stand.get(file, position) != position]
-        still = frozenset(fd for fd, _ in {*stood}.intersection(stand).difference(moved))
-        send(MovedFiles(tuple(moved), still))
+        send(MovedFiles(tuple(moved), files.still()))
         if undisturbed is not None and went_well:
             set_epoch(setup.dataset, 0)  # which may lie in memory that copies share
             seconds = CONTENTS_SHARE * budget_s

@@ -101,7 +101,7 @@ def __getitem__(self, index):
 
 
 def _is_still(handle: object, still: frozenset[int]) -> bool:
-    """Whether it is a file whose position did not move as workers read: os.pread moves none."""
+    """Whether it is a file whose position never moved as workers read: os.pread moves none."""
     return isinstance(handle, io.IOBase) and descriptor_of(handle) in still
 
 

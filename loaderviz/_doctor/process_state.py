@@ -13,7 +13,9 @@ import ssl
 import tarfile
 import threading
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import numpy as np
@@ -92,6 +94,38 @@ def descriptor_of(file: Any) -> int:
     try:
         return int(file.fileno())
     except OSError:  # it reads what another file holds
+        return -1
+
+
+class WatchedFiles:
+    """The open files among some values: whether their positions move, whoever reads.
+
+    Regular ones that do not stand at their end, where a sample may leave them time and again.
+    """
+
+    def __init__(self, values: Iterable[object]) -> None:
+        files = {descriptor_of(each) for each in values if type(each) in FILES and is_handle(each)}
+        about = {fd: os.fstat(fd) for fd in files}
+        stood = {fd: position_of(fd) for fd in files if S_ISREG(about[fd].st_mode)}
+        self._stood = {fd: at for fd, at in stood.items() if at != about[fd].st_size}
+        self._moved: set[int] = set()
+        self._looked = False
+
+    def look(self) -> None:
+        """Note those that stand elsewhere now."""
+        self._looked = True
+        self._moved.update(fd for fd, at in self._stood.items() if position_of(fd) != at)
+
+    def still(self) -> frozenset[int]:
+        """The descriptors of those that no look found elsewhere; none without a look."""
+        return frozenset(self._stood).difference(self._moved if self._looked else self._stood)
+
+
+def position_of(fd: int) -> int:
+    """Where a file stands that is open for reading; -1 for one that is closed."""
+    try:
+        return os.lseek(fd, 0, os.SEEK_CUR)
+    except OSError:
         return -1
 
 

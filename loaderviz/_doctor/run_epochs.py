@@ -101,11 +101,13 @@ def iterate(
     until: float,
     send: Send,
     *,
+    at_batch: Callable[[], object],
     copied: bool,
 ) -> bool:
     """Iterate ``loader`` for so many epochs; returns whether all went well.
 
-    ``recorded_in`` is the folder of a recording that is under way.
+    ``recorded_in`` is the folder of a recording that is under way. ``at_batch`` is called whenever
+    a batch has come.
     """
     already_running = child_processes()
     first_s = 0.0
@@ -119,7 +121,7 @@ def iterate(
         failure: Exception | None = None
         try:
             with alarm(until + LATE_S) if copied else contextlib.nullcontext():
-                progress.iterate(loader, epoch_until)
+                progress.iterate(loader, epoch_until, at_batch)
         except Exception as error:
             failure = error
         if failure is not None:
@@ -171,11 +173,14 @@ class _EpochProgress:
         self.first_batch: Any = None
         self.ended = False
 
-    def iterate(self, loader: DataLoader[Any], until: float) -> None:
+    def iterate(
+        self, loader: DataLoader[Any], until: float, at_batch: Callable[[], object]
+    ) -> None:
         begun_s = time.perf_counter()
         n_samples = 0
         for batch, note in loader:
             self.delivered_s.append(time.perf_counter() - begun_s)
+            at_batch()
             if type(note) is not batch_probe.Note:
                 note = batch_probe.Note(*note)  # pinning rebuilds it
             if note.fault:

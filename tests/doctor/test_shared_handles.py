@@ -52,6 +52,14 @@ def test_a_file_whose_position_nobody_uses(path):
         assert told(Rows(lambda self, i: os.pread(self.file.fileno(), SIZE, i), file=file)) == []
 
 
+def test_a_file_that_ends_where_it_stood_before(path):
+    """Read to its end by ``__init__``, say, which the last sample of an epoch does, too."""
+    with path.open("rb", buffering=0) as file:
+        file.seek(0, os.SEEK_END)
+        (line,) = told(Rows(lambda self, index: read_file(self.file, index), file=file))
+    assert line == f"dataset.file is an open _io.FileIO of {str(path)!r}"
+
+
 def test_a_compressed_file(path):
     packed = path.with_suffix(".gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))
