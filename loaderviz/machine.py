@@ -130,19 +130,21 @@ def pressure_s() -> dict[str, float]:
     return totals
 
 
-def memory_available_bytes() -> int:
+def memory_available_bytes(*, files_are_free: bool = False) -> int:
     """How many bytes may still be allocated, in the machine and in the container.
 
     A container's limit is that of cgroup v2 (``memory.max``). File pages that have not been used
-    lately (``inactive_file``) count as free: the system gives them up first.
+    lately (``inactive_file``) count as free: the system gives them up first. With
+    ``files_are_free`` all do, as before a process is killed for memory.
     """
+    free = ("inactive_file", "active_file") if files_are_free else ("inactive_file",)
     available = int(psutil.virtual_memory().available)
     for folder in _cgroup_folders():
         try:
             limit = int((folder / "memory.max").read_text())
             used = int((folder / "memory.current").read_text())
             stat = (folder / "memory.stat").read_text()
-            used -= int(stat.partition("\ninactive_file ")[2].split()[0])
+            used -= sum(int(stat.partition(f"\n{name} ")[2].split()[0]) for name in free)
         except own_errors(OSError, ValueError, IndexError):  # no limit: "max"
             continue
         available = min(available, max(limit - used, 0))

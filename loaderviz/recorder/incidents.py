@@ -214,13 +214,13 @@ class IncidentLog:
 
     def _look_at_memory(self, loader: int, used_bytes: float, end_s: float, at_ns: int) -> None:
         memory, known = self._memory[loader], self._growing.get(loader)
-        grows = memory.note(end_s, used_bytes, machine.memory_available_bytes())
+        grows = memory.note(end_s, used_bytes, machine.memory_available_bytes(files_are_free=True))
         if grows is None and known is not None:
             self._write({**self._growing.pop(loader), "end_s": end_s})
         elif grows is not None and known is None:
-            per_s, left_s = grows
-            text = f"those who read take {size(60 * per_s)} more memory a minute, "
-            text += f"{size(used_bytes)} now: at this pace none is free in {clock_time(left_s)}"
+            text = f"those who read hold {size(60 * grows.held_per_s)} more memory a minute, "
+            text += f"and {size(60 * grows.lost_per_s)} less is free: at this pace none is left in "
+            text += clock_time(grows.left_s)
             self._growing[loader] = self.save(
                 text, at_ns, kind="memory", loader=loader, start_s=memory.since_s, end_s=None
             )

@@ -202,9 +202,10 @@ class Trace:
 
         Columns: ``rank``, ``incident`` (its number); ``kind``: ``step`` or ``reading`` (it takes
         longer than before, for two windows at least, and the loop feels it), ``wait`` (three times
-        as long as any before, told while it goes on where workers read), ``exception``, or
-        ``asked`` by ``save_incident``; ``loader``, NaN
-        where it is of none; ``start_s`` and ``end_s``, seconds since the recording began, to a
+        as long as any before, told while it goes on where workers read), ``memory`` (those who
+        read hold more from window to window, less is free, and at this pace none is left before as
+        long again, an hour at most), ``exception``, or ``asked`` by ``save_incident``; ``loader``,
+        NaN where it is of none; ``start_s`` and ``end_s``, seconds since the recording began, to a
         window, ``end_s`` NaN where it has not ended; ``before_s`` and ``after_s``, what took
         longer; ``text``; and ``path``, which ``loaderviz.load`` opens: what was kept then. Of more
         than ten the first three and the latest seven have one, of a recording without a ``path``

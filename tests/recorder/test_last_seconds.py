@@ -377,24 +377,26 @@ def test_loaders_that_are_made_anew_are_one_and_evaluations_stand_apart():
 
 OF_A_WINDOW = {"loader": 0, "longest_s": 0.1, "batches": 10, "samples": 100, "memory_bytes": 1e9}
 GROWING = np.linspace(1e9, 3e9, 41)  # 50 MB a minute, some noise
+STOPPED = np.array([*GROWING, *20 * [3e9]])
 
 
 @pytest.mark.parametrize(
     ("used", "free", "spans"),
     [
-        (GROWING, 4e9, [(0, None)]),
-        ([*GROWING, *20 * [3e9]], 4e9, [(0, 60)]),  # it stops, with as much left
-        (GROWING, 40e9, []),  # in half a day: a cache of all the data may fill until then
-        ([*GROWING[:10], *30 * [GROWING[10]]], 4e9, []),
-        (np.tile(GROWING[:8], 5), 2e9, []),  # workers that are made anew
-        (np.full(40, 3e9), 0, []),
+        (GROWING, 4e9 - GROWING, [(0, None)]),
+        (STOPPED, 4e9 - STOPPED, [(0, 60)]),  # with as much left
+        (GROWING, 40e9 - GROWING, []),  # in half a day: a cache of all the data may fill until then
+        ([*GROWING[:10], *30 * [GROWING[10]]], np.full(40, 1e9), []),
+        (np.tile(GROWING[:8], 5), 2e9 - np.tile(GROWING[:8], 5), []),  # workers made anew
+        (np.full(40, 3e9), np.linspace(2e9, 1e9, 40), []),  # another program takes it
+        (GROWING, np.full(41, 1e9), []),
     ],
-    ids=["leaks", "stops", "has time", "is full", "begins anew", "is steady"],
+    ids=["leaks", "stops", "has time", "is full", "begins anew", "is steady", "maps a file"],
 )
 def test_memory_that_runs_out_is_told_while_there_is_time(used, free, spans, tmp_path, monkeypatch):
     log, used = IncidentLog(tmp_path, None, None), used * usual(len(used), noise=0.001)
-    for i, each in enumerate(used):
-        monkeypatch.setattr(machine, "memory_available_bytes", lambda left=free - each: left)
+    for i, (each, left) in enumerate(zip(used, free, strict=True)):
+        monkeypatch.setattr(machine, "memory_available_bytes", lambda left=left, **_: left)
         row = {**OF_A_WINDOW, "memory_bytes": each, "wait_s": 10.0, "step_s": 10.0}
         times = {"supply_per_s": 1e6, "start_s": 60.0 * i, "end_s": 60.0 * (i + 1)}
         log.look_at([{**row, **times}], 60.0, 0)
@@ -406,9 +408,7 @@ def test_memory_that_runs_out_is_told_while_there_is_time(used, free, spans, tmp
     for one, (begin, end) in zip(last, spans, strict=True):
         assert one["start_s"] == pytest.approx(60 * begin, abs=70)
         assert (one["end_s"] is None) is (end is None)
-        assert re.search(
-            r"take \d+(\.\d)? MiB more memory a minute, .* none is free in 0:", one["text"]
-        )
+        assert re.search(r"hold \d+(\.\d)? MiB more memory a minute, .* left in 0:", one["text"])
 
 
 @pytest.mark.parametrize(("step_s", "kinds"), [(1.0, ["reading"]), (40.0, [])])
