@@ -279,14 +279,15 @@ def _longer_than_its_data(case: Case) -> Seen | None:
     length = case.lengths.dataset
     if tail is None or length is None:
         return None
-    often = f"{count(length % tail.first, 'sample comes', 'samples come')} once more often"
+    n_more = length % tail.first
+    often = f"{count(n_more, 'sample comes', 'samples come')} once more often than the others"
     if tail.is_one:
-        often = f"the last one comes {length - tail.first} times more often"
-    elif not length % tail.first:
+        often = f"it comes {length - tail.first + 1} times, and each of the others once"
+    elif not n_more:
         return None  # each comes as often as the others: on purpose, as far as can be told
     return seen(
         f"len(dataset) is {length}, and from key {tail.first} on the keys hold {tail.held}",
-        f"{often} than the others",
+        often,
         fix=f"""
 def __len__(self):
     return {tail.first}  # as many as there are

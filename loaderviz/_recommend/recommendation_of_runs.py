@@ -147,7 +147,7 @@ def _verdict(outcome: Outcome) -> str:
         names["CPU"] = "CPUs that other processes use, too"
     limited = f"limited by {names.get(part, part)}"
     if part == NOT_KNOWN:
-        limited = "by what it is limited is not known"
+        limited = "what limits it is not known"
     pace = f"{rate(per_s)} samples/s measured"
     if outcome.found.unsettled or (outcome.unsure and best == present):
         return f"No setting is clearly better than today's {workers}: {pace}, {limited}"

@@ -324,11 +324,12 @@ def test_a_stream_of_the_reader_s_is_measured_by_the_tenths_of_its_source(buffer
     stream = BufferedStream(range(0, 4000, 2), buffer_size)
     loader = DataLoader(stream, batch_size=50)
     figure = mixing_a_stream.tenths_in_a_batch(loader, key=int)
-    if tenths is None:  # counted by hand
-        tenths = np.mean([len({*(batch // 400).tolist()}) for batch in loader])
+    off = 0.2  # 9.95 in the mean, of 40 batches
+    if tenths is None:  # counted by hand, of another order: those of the source would be 5.8
+        tenths, off = np.mean([len({*(batch // 400).tolist()}) for batch in loader]), 0.6
     title = figure.layout.title.text
     told = re.search(r"samples of ([\d.]+) of 10 tenths.* full shuffle 9\.9", title)
-    assert float(told[1]) == pytest.approx(tenths, abs=0.6)  # each of 40 batches, in another order
+    assert float(told[1]) == pytest.approx(tenths, abs=off)
     source, came = (drawn.z[0] for drawn in figure.data)
     assert list(source) == sorted(came)
 

@@ -65,9 +65,10 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     trace = as_one(trace)
     colours, rows = style.theme(theme), trace.lines()
     seen = looked(trace)
-    rows = rows[(rows["looks"] > 0) & (rows["share"] >= LEAST)].head(MOST_LINES)
+    rows = rows[rows["looks"] > 0].head(MOST_LINES)
     if rows.empty:
         raise LoaderVizError("no look found a line of code: record more batches")
+    rows = rows[rows["share"] >= min(LEAST, rows["share"].max())]
     root = Box("reading")
     for row in seen:
         root.add(row, [(PHASES[row.phase], ""), *_names(row.stack)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,29 +24,14 @@ class LinesInBatches:
     """
 
     def __init__(self, trace: Trace, seen: Sequence[Looked]) -> None:
-        self._seen, self._n = seen, len(trace.batches)
-        columns = ("loader", "rank", "worker", "started_s")
-        loader, rank, worker, self._started_s = (trace.batches[name].to_numpy() for name in columns)
-        self._rows: dict[tuple[int, int, int], Any] = {}
-        for key in {(row.loader, row.rank, row.worker) for row in seen}:
-            own = (loader == key[0]) & (rank == key[1]) & (worker == key[2])
-            rows = np.flatnonzero(own & ~np.isnan(self._started_s))
-            self._rows[key] = rows[np.argsort(self._started_s[rows], kind="stable")]
-        self._seconds, self._looks = self._sums(seen)
-
-    def _sums(self, seen: Sequence[Looked]) -> tuple[Floats, Floats]:
-        """Of each batch the seconds in which it was seen, and how many looks that were."""
-        seconds, looks = np.zeros(self._n), np.zeros(self._n)
-        for row in seen:
-            if not row.moments:
-                continue
-            rows = self._rows[row.loader, row.rank, row.worker]
-            moments_s = np.array(row.moments) / 1e6
-            place = np.searchsorted(self._started_s[rows], moments_s, side="right") - 1
-            at = np.bincount(rows[place[place >= 0]], minlength=self._n) / len(row.moments)
-            seconds += row.seconds * at
-            looks += row.looks * at
-        return seconds, looks
+        self._n = len(trace.batches)
+        # Of each moment the batch, the row, and how many looks and seconds it stands for.
+        self._at, self._row, self._looks, self._seconds = _moments(trace, seen)
+        self._lines: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for number, row in enumerate(seen):
+            if frame := innermost(row.stack):
+                self._lines[frame.file, frame.line].append(number)
+        self._whole_s = np.array([row.seconds for row in seen])
 
     def part_of(self, file: str, line: int) -> Floats:
         """Of each batch of the trace, the part of its making that goes to this line, 0 to 1.
@@ -54,20 +40,42 @@ class LinesInBatches:
         as the looks show that they really differ, beyond what chance does (the random effects of
         DerSimonian and Laird, *Meta-analysis in clinical trials*, 1986).
         """
-        own = [
-            row
-            for row in self._seen
-            if (frame := innermost(row.stack)) and (frame.file, frame.line) == (file, line)
-        ]
-        whole_s = sum(row.seconds for row in self._seen)
-        mean = min(sum(row.seconds for row in own) / whole_s, 1.0) if whole_s > 0 else 0.0
-        parts = np.full(self._n, mean)
-        seen = self._looks > 0
-        looks, variance = self._looks[seen], mean * (1 - mean)
+        own = self._lines[file, line]
+        mean = self._whole_s[own].sum() / (self._whole_s.sum() or 1.0)
+        parts, is_own = np.full(self._n, mean), np.isin(self._row, own)
+        all_looks, all_s = (self._sum(each) for each in (self._looks, self._seconds))
+        seen = all_looks > 0
+        looks, variance = all_looks[seen], mean * (1 - mean)
         if len(looks) < 2 or variance <= 0:
             return parts
-        raw = self._sums(own)[0][seen] / self._seconds[seen]
+        raw = self._sum(self._seconds * is_own)[seen] / all_s[seen]
         excess = (looks * (raw - mean) ** 2).sum() / variance - (len(looks) - 1)
         between = max(0.0, excess) * variance / (looks.sum() - (looks**2).sum() / looks.sum())
         parts[seen] = mean + between / (between + variance / looks) * (raw - mean)
         return parts
+
+    def _sum(self, values: Floats) -> Floats:
+        """Of each batch the sum over the moments in it."""
+        sums: Floats = np.bincount(self._at, values, self._n).astype(np.float64)
+        return sums
+
+
+def _moments(trace: Trace, seen: Sequence[Looked]) -> tuple[Any, Any, Floats, Floats]:
+    """Of each moment its batch, the number of its row in ``seen``, its looks and its seconds."""
+    columns = ("loader", "rank", "worker", "started_s")
+    loader, rank, worker, started_s = (trace.batches[name].to_numpy() for name in columns)
+    rows_of: dict[tuple[int, int, int], tuple[Any, Floats]] = {}
+    for key in {(row.loader, row.rank, row.worker) for row in seen}:
+        own = (loader == key[0]) & (rank == key[1]) & (worker == key[2])
+        rows = np.flatnonzero(own & ~np.isnan(started_s))
+        rows = rows[np.argsort(started_s[rows], kind="stable")]
+        rows_of[key] = rows, started_s[rows]
+    found = [(np.zeros(0, np.int64),) * 2 + (np.zeros(0),) * 2]
+    for number, row in enumerate(seen):
+        rows, begins_s = rows_of[row.loader, row.rank, row.worker]
+        place = np.searchsorted(begins_s, np.array(row.moments) / 1e6, side="right") - 1
+        at = rows[place[place >= 0]]
+        each = [value / max(len(row.moments), 1) for value in (row.looks, row.seconds)]
+        found.append((at, np.full(len(at), number), *(np.full(len(at), value) for value in each)))
+    batches, numbers, looks, seconds = map(np.concatenate, zip(*found, strict=True))
+    return batches, numbers, looks, seconds
