@@ -3,6 +3,7 @@
 Who loads which:
 
 - Every figure (``figures/display.py``): all of ``FIGURE_SCRIPTS``, in one scope, once a page.
+- Every widget of our own (``widgets/relayed.py``): ``relayed``, before its script.
 - The widgets' figures (``widgets/figure_view.py``): ``sizes`` and ``figure_view`` for each;
   ``widget_scripts``, after ``find_plotly`` and the figure scripts, once a page.
 - The line of code under an explorer (``widgets/figure_view.py``): ``code_line``.

@@ -17,6 +17,7 @@ from plotly.offline import get_plotlyjs
 
 from loaderviz.figures.display import CONFIG, Drawing, figure_script
 from loaderviz.web import script
+from loaderviz.widgets.relayed import Relayed, relayed_script
 
 
 class _Scripts(anywidget.AnyWidget):
@@ -47,7 +48,7 @@ def figure_scripts() -> widgets.Widget:
     return shared
 
 
-class FigureView(anywidget.AnyWidget):
+class FigureView(Relayed):
     """Shows a figure; the next one replaces it without a flicker.
 
     Attributes:
@@ -55,13 +56,11 @@ class FigureView(anywidget.AnyWidget):
         stale: whether it is dimmed, because it belongs to other settings than the present ones.
     """
 
-    _esm = script("sizes") + script("figure_view")
-    figure = traitlets.Unicode("").tag(sync=True)
-    stale = traitlets.Bool(False).tag(sync=True)
+    _esm = relayed_script("sizes", "figure_view")
+    figure = traitlets.Unicode("").tag(relayed=True)
+    stale = traitlets.Bool(False).tag(relayed=True)
 
     def __init__(self, shown: go.Figure | Drawing | None = None) -> None:
-        # The first figure comes with the widget, because anywidget 0.11 (Runtime.ready in its front
-        # end) loses every later message if a page takes more than 2 s to load a widget's script.
         super().__init__(figure="" if shown is None else _figure_json(shown))
         self._shown = shown
 
@@ -80,8 +79,8 @@ def _figure_json(shown: go.Figure | Drawing) -> str:
     return f'{shown.to_json()[:-1]},"config":{json.dumps(CONFIG)}}}'
 
 
-class CodeLine(anywidget.AnyWidget):
+class CodeLine(Relayed):
     """Shows ``text``, a line of code, beside a button that copies it."""
 
-    _esm = script("code_line")
-    text = traitlets.Unicode("").tag(sync=True)
+    _esm = relayed_script("code_line")
+    text = traitlets.Unicode("").tag(relayed=True)

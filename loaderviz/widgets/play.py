@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import anywidget
 import numpy as np
 import traitlets
 
@@ -13,15 +12,16 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style as colours
 from loaderviz.figures import timeline
 from loaderviz.trace import Trace
-from loaderviz.web import script, style
+from loaderviz.web import style
 from loaderviz.widgets.figure_view import FigureView, figure_scripts
 from loaderviz.widgets.html_without_kernel import StaticFallback, static_html, static_scene_html
+from loaderviz.widgets.relayed import Relayed, relayed_script
 
 RECORDED_STATIONS = ("dispatched", "started", "ready", "pinned", "delivered", "released")
 MOST_BATCHES = 300  # nobody would watch more to the end
 
 
-class Scene(anywidget.AnyWidget):
+class Scene(Relayed):
     """The queues, workers, buffer and consumer at one moment, with a control of the time.
 
     It needs no kernel, and moves a cursor on the first timeline of the widget that it is part of.
@@ -30,9 +30,9 @@ class Scene(anywidget.AnyWidget):
         life: the JSON of ``station_times``; empty where nothing is shown.
     """
 
-    _esm = script("play_scene")
+    _esm = relayed_script("play_scene")
     _css = style("play_scene")
-    life = traitlets.Unicode("").tag(sync=True)
+    life = traitlets.Unicode("").tag(relayed=True)
 
     def show(self, trace: Trace) -> None:
         """Show this trace, from its first moment.

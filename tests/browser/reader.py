@@ -5,10 +5,8 @@ With menus, keys and the mouse, by what the page shows; JupyterLab's insides are
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 
 from playwright.sync_api import Locator, Page, Response, expect
-from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 OPEN_MS = 90_000
 RUN_MS = 240_000
@@ -22,8 +20,17 @@ PROMPTS = "[...document.querySelectorAll('.jp-InputPrompt')].map((each) => each.
 CLOSED_OR_ASKED = """() => !document.querySelector(".jp-NotebookPanel")
   || document.querySelector(".jp-Dialog")"""
 REPLIED = "(question) => !question.isConnected || question.querySelector('.loaderviz-reply')"
-RUNNING = f"() => {PROMPTS}.some((each) => each.includes('*'))"
-RAN = f"() => !{PROMPTS}.some((each) => each.includes('*'))"
+# Whether a cell has been seen to wait or run since: a star may be gone before one looks.
+WATCH = f"""() => {{
+  window.testsSawARun = false;
+  window.testsWatch?.disconnect();
+  window.testsWatch = new MutationObserver(() => {{
+    window.testsSawARun ||= {PROMPTS}.some((each) => each.includes('*'));
+  }});
+  const notebook = document.querySelector(".jp-Notebook");
+  window.testsWatch.observe(notebook, {{ childList: true, characterData: true, subtree: true }});
+}}"""
+RAN = f"() => window.testsSawARun && !{PROMPTS}.some((each) => each.includes('*'))"
 
 
 def open_notebook(page: Page, name: str) -> None:
@@ -51,12 +58,11 @@ def choose(page: Page, *names: str) -> None:
 
 def run_all(page: Page) -> list[str]:
     """Run all cells up to the first error; return every text on red, errors and stderr alike."""
+    page.evaluate(WATCH)
     choose(page, "Run", "Run All Cells")
-    # A kept number stays in its cell until the kernel takes that up.
-    with suppress(PlaywrightTimeoutError):  # all may be over too soon to be seen
-        page.wait_for_function(RUNNING, timeout=3000)
     # Not at every frame, as is usual: the page would be drawn sixty times a second for that alone.
     page.wait_for_function(RAN, timeout=RUN_MS, polling=300)
+    page.evaluate("window.testsWatch.disconnect()")
     wait_until_idle(page)
     return red_outputs(page)
 

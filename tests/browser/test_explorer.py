@@ -101,6 +101,31 @@ def test_its_figures_are_drawn_by_the_plotly_of_jupyterlab(explored: Page):
     assert explored.evaluate(is_labs)
 
 
+# anywidget gives a widget's script two seconds, by this; here it gives none.
+NO_TIME = "AbortSignal.timeout = ((own) => () => own.call(AbortSignal, 0))(AbortSignal.timeout)"
+
+
+@pytest.mark.slow
+def test_all_follows_the_slider_where_the_page_was_too_busy_for_anywidget(page: Page, lab: Lab):
+    cell = new_code_cell("import loaderviz\nloaderviz.explore()")
+    nbformat.write(new_notebook(cells=[cell], metadata=METADATA), lab.folder / "late.ipynb")
+    page.add_init_script(NO_TIME)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    open_notebook(page, "late.ipynb")
+    assert run_all(page) == []
+    expect_lanes(page, ["consumer", "worker 0", "worker 1"])
+    assert any("Failed to initialize model" in each for each in errors)
+
+    explorer(page).get_by_text("Play: watch the queues").click()
+    workers = explorer(page).locator(".loaderviz-scene text", has_text=re.compile(r"^worker \d$"))
+    expect(workers).to_have_count(2)
+    handle(page, "workers").press("ArrowRight")
+    expect_lanes(page, ["consumer", "worker 0", "worker 1", "worker 2"])
+    expect(workers).to_have_count(3)
+    expect(explorer(page).locator(".loaderviz-code code")).to_contain_text("num_workers=3")
+
+
 def test_the_prediction_follows_the_slider(explored: Page):
     for label in SLIDERS:
         expect(handle(explored, label)).to_have_count(1)

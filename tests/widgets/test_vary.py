@@ -31,19 +31,6 @@ def test_the_picture_is_there_at_once_and_follows_the_control():
     assert shown.result().summary().n_batches == 6
 
 
-def test_the_first_figure_comes_with_its_widget_as_a_slow_page_loses_later_messages(monkeypatch):
-    opened, open_it = [], FigureView.open
-
-    def watched(view):
-        opened.append(view.figure)
-        open_it(view)
-
-    monkeypatch.setattr(FigureView, "open", watched)
-    (place,) = vary(what_if, workers=(0, 8, 2))._views.children
-    assert opened == [place.figure]
-    assert lanes(place) == ["consumer", "worker 0", "worker 1"]
-
-
 def test_figures_text_and_what_has_a_figure_stand_under_each_other():
     def draw(n, kind):
         trace = what_if(n)
