@@ -82,6 +82,10 @@ def notes_of(summary: Summary) -> list[str]:
     told = [] if whole is None else [f"{whole}."]
     told += _kept_for_nothing(summary)
     told += training_of(summary) if summary.waits_are_seen else [RECORD_ITS_OBJECT]
+    if summary.passed:
+        n = count(summary.passed, "batch", "batches")
+        without = "it" if summary.passed == 1 else "them"
+        told.append(f"Making {n} raised an exception, and the loop went on without {without}.")
     told += [] if summary.failed_shapes is None else [f"In {summary.failed_shapes}."]
     told += _some(summary.unequal, "{}.", lambda more: f"Likewise in {len(more):,} more.")
     if len(summary.loaders) > 1:

@@ -6,7 +6,7 @@ What the numbers mean is said by ``verdict.py``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.failed_part import Part, part
 from loaderviz.text import printable
-from loaderviz.trace.described_loaders import unseen
+from loaderviz.trace.described_loaders import loader_description, unseen
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.steps import device_times
 from loaderviz.why.attribution import Attribution, attribute
@@ -61,10 +61,11 @@ class Summary:
     handover_s: float  # the part, first batches aside, that went into batches that lay ready
     step_s: float  # between delivery and the next request
     samples_per_s: float  # from each epoch's first batch to its last; of all ranks, side by side
-    failed_batch: int | None = None  # the first one whose making raised an exception
+    failed_batch: int | None = None  # whose making raised an exception; the loop ended there
     failed_rank: int | None = None  # and the rank that it is of
     failed_loader: int | None = None
     failed_shapes: str | None = None  # and which of its samples' shapes differ, if that is why
+    passed: int = 0  # batches that failed so, and after which others came
     lost_batch: int | None = None  # the first one that the loop asked for and got an exception
     lost_rank: int | None = None
     lost_loader: int | None = None
@@ -233,6 +234,22 @@ class Summary:
         return printable("\n".join(filter(None, [verdict, self.numbers, *notes])))
 
 
+def _passed(batches: pd.DataFrame, meta: Mapping[str, Any]) -> Any:
+    """Which batches failed, and were followed by others; of loaders that deliver in order."""
+    passed = np.zeros(len(batches), dtype=bool)
+    rows = np.flatnonzero(batches["state"].to_numpy() == "failed")
+    failed = batches.iloc[rows]
+    of_one = ["rank", "loader", "epoch"]
+    delivered = batches[
+        (batches["state"] == "delivered") & batches["loader"].isin(failed["loader"])
+    ]
+    last = delivered.groupby(of_one)["batch"].max().rename("last")
+    followed = failed[of_one].join(last, on=of_one)["last"] > failed["batch"]
+    orders = [loader_description(meta, each).get("in_order", True) for each in failed["loader"]]
+    passed[rows] = followed.to_numpy() & np.array(orders, dtype=bool)
+    return passed
+
+
 def summarize(trace: Trace) -> Summary:
     """The run of a trace in numbers, all ranks and loaders together.
 
@@ -241,9 +258,10 @@ def summarize(trace: Trace) -> Summary:
     """
     trace = as_one(trace)
     ranks = by_rank(trace)
+    passed = _passed(trace.batches, trace.meta)
 
     def first(state: str, column: str) -> Any:
-        rows = np.flatnonzero(trace.batches["state"].to_numpy() == state)[:1]
+        rows = np.flatnonzero((trace.batches["state"].to_numpy() == state) & ~passed)[:1]
         return trace.batches[column].tolist()[rows[0]] if len(rows) else None
 
     def total(column: str) -> float:
@@ -277,6 +295,7 @@ def summarize(trace: Trace) -> Summary:
         failed_rank=first("failed", "rank"),
         failed_loader=first("failed", "loader"),
         failed_shapes=first("failed", "shapes"),
+        passed=int(passed.sum()),
         lost_batch=first("lost", "batch"),
         lost_rank=first("lost", "rank"),
         lost_loader=first("lost", "loader"),

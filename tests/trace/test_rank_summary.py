@@ -137,6 +137,16 @@ class TestByRank:
         found = trace_of(paced(0, 0.01, 0.01), failing).summary()
         assert found.verdict == "Batch 3 of rank 2 failed: making it raised an exception"
 
+    def test_a_failed_batch_that_the_loop_went_past_is_a_note(self):
+        rows = paced(0, 0.01, 0.01)
+        rows["state"][3] = "failed"
+        found = trace_of(rows).summary()
+        assert found.failed_batch is None
+        assert "failed" not in found.verdict
+        assert "Making 1 batch raised an exception, and the loop went on without it." in str(found)
+        rows["state"][-1] = "failed"
+        assert trace_of(rows).summary().verdict.startswith("Batch 19 failed")
+
 
 class TestUnequal:
     def about(self, *complete):

@@ -51,6 +51,9 @@ def handed_over(*, cpu_s: float, n_bytes: float, shapes: str | None) -> Trace:
 def test_how_much_is_handed_over_is_said():
     row = row_of(handed_over(cpu_s=0.9, n_bytes=4096, shapes="float32 [2, 512]"), "handover")
     assert row["evidence"] == "handing over a batch that lay ready takes 200 ms; one has 4 KiB"
+    assert row["cure"].startswith("Where little is sent")
+    row = row_of(handed_over(cpu_s=0.9, n_bytes=1e6, shapes="float32 [2, 125000]"), "handover")
+    assert row["cure"].startswith("Send few tensors")
 
 
 def boots_for_s(**columns: float) -> float:

@@ -98,10 +98,14 @@ COLLATE_MAKES_ALL: Final = (
     "collate_fn makes the batch here, as of a graph: a cheaper one, or more workers, of which some "
     "{more} gain most, replayed; recommend(loader) measures it."
 )
+LITTLE_SENT: Final = 4096  # bytes, a page: to copy them takes microseconds
+TAKE_IT_SOONER: Final = (
+    "Where little is sent, something keeps this process from taking it, such as a Python thread of "
+    "a server or a logger, or other programs that use the CPUs."
+)
 SEND_FEWER: Final = (
     "Send few tensors in place of many, or of arrays, lists and dicts of numbers; where samples "
-    "are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn. Where little is sent, "
-    "something keeps this process from taking it, such as a Python thread of a server or a logger."
+    f"are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn. {TAKE_IT_SOONER}"
 )
 LARGER_BATCHES: Final = (
     "Torch takes about as long to hand any batch over, however little is in it: larger batches are "
@@ -319,8 +323,9 @@ def _handover(case: CaseOfACause) -> tuple[str, str]:
     n_bytes = case.batches["n_bytes"].median()
     if n_bytes > 0:
         evidence += f"; one has {size(n_bytes)}"
-    is_usual = len(lay_ready_s) > 0 and np.median(lay_ready_s) < USUAL_HANDOVER_S
-    return evidence, LARGER_BATCHES if is_usual else SEND_FEWER
+    if len(lay_ready_s) > 0 and np.median(lay_ready_s) < USUAL_HANDOVER_S:
+        return evidence, LARGER_BATCHES
+    return evidence, TAKE_IT_SOONER if 0 < n_bytes <= LITTLE_SENT else SEND_FEWER
 
 
 def _handed_over_s(trace: Trace, attribution: Attribution) -> Any:
