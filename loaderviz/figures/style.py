@@ -36,7 +36,7 @@ PALETTE = (
 )
 SERIES = BLUE, GREEN, PLUM, PINK
 OTHER_SHADE = 0.28  # how far every second sample in a batch is moved away from its ink
-AMBER_FILL = "rgba(230, 159, 0, 0.4)"
+PLUM_FILL = "rgba(155, 63, 155, 0.35)"
 WAIT = "#d55e00"
 WAIT_FILL = "rgba(213, 94, 0, 0.16)"
 WAIT_LINE = "rgba(213, 94, 0, 0.55)"

@@ -32,7 +32,7 @@ def run(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     """Draw a whole run minute by minute, from ``trace.windows``.
 
     Above, the share of each minute that the loop waited, one on the other: in grey for workers to
-    start, in amber for evaluations and other loaders, then for the loader that most time goes to.
+    start, in plum for evaluations and other loaders, then for the loader that most time goes to.
     Below, of that one, the samples that its workers make when none stands idle (supply)
     and those that the loop takes when it never waits (demand). Dotted lines are epochs, flags are
     incidents: hover tells them, and ``trace.incidents`` opens them. Of several ranks a row for
@@ -153,7 +153,7 @@ def _share(windows: Table, unit_s: float) -> list[dict[str, Any]]:
     if starts.max() > LEAST_PART:
         parts.append((style.QUIET, style.QUIET, starts))
     if (others - starts).max() > LEAST_PART:
-        parts.append((style.AMBER, style.AMBER_FILL, others))
+        parts.append((style.PLUM, style.PLUM_FILL, others))
     parts.append((style.WAIT, style.WAIT_FILL, share))
     return [{
         "type": "scatter", "mode": "lines", "yaxis": "y2",
