@@ -276,7 +276,8 @@ def _throttled(case: CaseOfACause) -> tuple[str, str]:
     made_s = (batches["ready_s"] - batches["started_s"])[batches["throttled_s"].notna()].sum()
     stopped_s = np.minimum(batches["throttled_s"], batches["queued_s"]).sum()
     share = percent(stopped_s / max(made_s, 1e-9))
-    return f"the CPU quota of {_cpus(case)} stopped the workers {share} of the time", LARGER_QUOTA
+    quota = f" of {_cpus(case)}" if case.trace.meta.get("cpu_allowance") else ""
+    return f"the CPU quota{quota} stopped the workers {share} of the time", LARGER_QUOTA
 
 
 def _slow_samples(case: CaseOfACause) -> tuple[str, str]:
