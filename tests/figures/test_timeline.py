@@ -1,5 +1,7 @@
 """The timeline, on hand-built traces: what is drawn, where, in which words."""
 
+from dataclasses import replace
+
 import plotly.graph_objects as go
 import pytest
 from hypothesis import given, settings
@@ -40,6 +42,14 @@ def test_timelines_of_one_time_span_have_one_axis_with_and_without_workers():
     spans = [right - left for left, right in ranges]
     assert spans == pytest.approx(spans[:1] * 3)
     assert spans[0] >= 9.0
+
+
+def test_the_axis_begins_where_the_loop_began_to_start_its_workers():
+    trace = made(workers=2)
+    workers = trace.workers.assign(asked_s=-5.0, pickle_s=4.0, first_task_s=0.5)
+    figure = timeline(replace(trace, workers=workers))
+    assert min(named(figure, "start-up").base) == -5.0
+    assert figure.layout.xaxis.range[0] < -5.0
 
 
 def test_a_batch_has_one_colour_and_one_number_from_worker_to_consumer():

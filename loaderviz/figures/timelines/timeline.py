@@ -23,6 +23,7 @@ from loaderviz.figures.timelines import (
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.text import MAIN_PROCESS
 from loaderviz.trace import Trace
+from loaderviz.trace.around_epochs import startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.described_loaders import left_out
 from loaderviz.trace.loaders_as_one import as_one
@@ -305,8 +306,10 @@ def _time_range(trace: Trace, seconds: float | None) -> list[float]:
     """Both ends of the time axis, in seconds, with a little room on both sides."""
     batches, workers = trace.batches, trace.workers
     begins = [batches["dispatched_s"], batches["requested_s"], workers["started_s"]]
+    in_iter_s = np.array([start for _, _, start, _ in startups(trace)])
     ends = ["dispatched_s", "ready_s", "delivered_s", "released_s", "device_end_s"]
-    started_s = float(min(np.fmin.reduce(times.to_numpy(), initial=np.inf) for times in begins))
+    every = [in_iter_s, *(times.to_numpy() for times in begins)]
+    started_s = float(min(np.fmin.reduce(times, initial=np.inf) for times in every))
     if seconds is not None:
         started_s = min(started_s, 0.0)
     times = [*(batches[column].to_numpy() for column in ends), workers["gone_s"].to_numpy()]
