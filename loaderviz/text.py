@@ -48,7 +48,8 @@ def clock_time(seconds: float) -> str:
 def durations_that_add_up(parts_s: Sequence[float]) -> tuple[str, list[str]]:
     """The sum of some times, and each of them, so rounded that the sum is right as it is written.
 
-    To two digits of the sum, or to three where a part would vanish; all in one unit.
+    To two digits of the sum, or to more where a part would vanish, or be off by more than half of
+    the last digit; all in one unit.
     ``[0.484, 0.207, 0.0099]`` is "700 ms" and "480 ms", "210 ms", "10 ms".
     """
     total_s = sum(parts_s)
@@ -57,12 +58,10 @@ def durations_that_add_up(parts_s: Sequence[float]) -> tuple[str, list[str]]:
     exponent = math.floor(math.log10(total_s)) - 1
     if any(_NOISE < part_s < 0.5 * 10**exponent for part_s in parts_s):
         exponent -= 1
-    exact = [part_s / 10**exponent for part_s in parts_s]
-    whole = [math.floor(each + _NOISE) for each in exact]
-    # The parts that lose most by rounding down are rounded up, as many as the sum needs.
-    by_loss = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
-    for i in by_loss[: round(sum(exact)) - sum(whole)]:
-        whole[i] += 1
+    whole, is_near = _wholes_that_add_up([part_s / 10**exponent for part_s in parts_s])
+    if not is_near:
+        exponent -= 1
+        whole, _ = _wholes_that_add_up([part_s / 10**exponent for part_s in parts_s])
     power, unit = next((p, u) for p, u in ((0, "s"), (-3, "ms"), (-6, "µs")) if _fits(total_s, p))
     decimals = max(power - exponent, 0)
     while decimals and all(each % 10 ** (power - exponent - decimals + 1) == 0 for each in whole):
@@ -74,6 +73,18 @@ def durations_that_add_up(parts_s: Sequence[float]) -> tuple[str, list[str]]:
         return f"{units * 10.0 ** (exponent - power):,.{decimals}f} {unit}"
 
     return text(sum(whole)), [text(each) for each in whole]
+
+
+def _wholes_that_add_up(exact: Sequence[float]) -> tuple[list[int], bool]:
+    """Numbers rounded so that their sum is right, and whether each is within a half of what it was.
+
+    Those that lose most by rounding down are rounded up, as many as the sum needs.
+    """
+    whole = [math.floor(each + _NOISE) for each in exact]
+    by_loss = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
+    for i in by_loss[: round(sum(exact)) - sum(whole)]:
+        whole[i] += 1
+    return whole, all(abs(n - each) <= 0.5 + _NOISE for n, each in zip(whole, exact, strict=True))
 
 
 def _fits(seconds: float, power: int) -> bool:

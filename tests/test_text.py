@@ -42,10 +42,12 @@ def test_numbers_have_three_digits_and_the_unit_that_suits(written, said):
     [([0.484, 0.207, 0.0099], "700 ms", ["480 ms", "210 ms", "10 ms"]),
      ([5.4, 0.6, 0.2], "6.2 s", ["5.4 s", "0.6 s", "0.2 s"]),
      ([6, 0.04, 0], "6.04 s", ["6.00 s", "0.04 s", "0 s"]),
-     ([3, 2], "5 s", ["3 s", "2 s"]), ([1 / 3] * 3, "1.0 s", ["0.4 s", "0.3 s", "0.3 s"]),
+     ([3, 2], "5 s", ["3 s", "2 s"]),
+     ([1 / 3] * 3, "1.00 s", ["0.34 s", "0.33 s", "0.33 s"]),
+     ([0.96, 0.56], "1.52 s", ["0.96 s", "0.56 s"]),
      ([1234, 300], "1,500 s", ["1,200 s", "300 s"]), ([0.0, 0.0], "0 s", ["0 s", "0 s"])],
 )  # fmt: skip
-def test_durations_that_are_added_are_told_to_two_digits_of_their_sum(parts_s, total, parts):
+def test_durations_that_are_added_are_told_to_as_few_digits_as_are_right(parts_s, total, parts):
     assert text.durations_that_add_up(parts_s) == (total, parts)
 
 

@@ -45,11 +45,11 @@ class Recommendation(ShownResult):
         candidates: a row for each setting that was run, or for each number of workers that there
             are bounds for, best first: the settings; ``samples_per_s`` as measured (NaN: bounds
             alone), with the part of the start of workers where it is known how long an epoch is;
-            ``low_per_s`` and ``high_per_s``, the 95 % interval or the bounds; ``start_s``, seconds
-            until the first batch, without reading it; ``wait_share``, the part of the loop's time
-            in ``next()``; ``cpus`` kept busy; ``runs`` and ``batches`` that were measured;
-            ``memory_bytes``, ``shm_bytes`` (NaN: not known); ``fits``, whether that is free;
-            ``present`` and ``recommended``, true in one row at most.
+            ``low_per_s`` and ``high_per_s``, two standard errors either way, or the bounds;
+            ``start_s``, seconds until the first batch, without reading it; ``wait_share``, the part
+            of the loop's time in ``next()``; ``cpus`` kept busy; ``runs`` and ``batches`` that were
+            measured; ``memory_bytes``, ``shm_bytes`` (NaN: not known); ``fits``, whether that is
+            free; ``present`` and ``recommended``, true in one row at most.
         cpu_allowance: CPUs that the loader may use.
         trace: the recording of the first look, or the one that was given; None where not even three
             batches fit into shared memory, so that no worker could be run.

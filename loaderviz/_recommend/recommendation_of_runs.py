@@ -150,7 +150,7 @@ def _verdict(outcome: Outcome) -> str:
         limited = "what limits it is not known"
     pace = f"{rate(per_s)} samples/s measured"
     if outcome.found.unsettled or (outcome.unsure and best == present):
-        return f"No setting is clearly better than today's {workers}: {pace}, {limited}"
+        return f"Too noisy to say what is better than today's {workers}: {pace}, {limited}"
     if outcome.unsure and best.num_workers > 1:
         workers += " (fewer may do)"
     if best == present:

@@ -24,14 +24,14 @@ alarm_hint = Hints(
 def woken(alarm: Callable[[Any], object], run: Trace) -> Check:
     """Whether ``alarm`` is first true of a window soon after the first incident of ``run`` begins.
 
-    It is given each window as a dict, and has five minutes.
+    It is given each window as a dict, once that is over, and has five minutes.
     """
     begins_s = float(run.incidents["start_s"].iloc[0])
-    rang_s = (row["start_s"] for row in run.windows.to_dict("records") if alarm(row))
+    rang_s = (row["end_s"] for row in run.windows.to_dict("records") if alarm(row))
     first_s = next(rang_s, None)
     if first_s is None:
         return Check(False, "Nobody was woken in all of the run.")
-    if first_s < begins_s:
+    if first_s <= begins_s:
         return Check(False, f"Woken for nothing at {clock_time(first_s)}.")
     if first_s > begins_s + WITHIN_S:
         return Check(False, f"Woken at {clock_time(first_s)}: too late.")

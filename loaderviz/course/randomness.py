@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -51,9 +52,30 @@ def apart(seed: Callable[[int, int, int, int], Any]) -> Check:
         place_of[value] = place
     if seed(8, 0, 0, 0) == seeds[0]:
         return Check(False, "Another base gives the same seeds: all runs would be the same.")
+    if len({seed(0, *place) for place in places}) < len(places):
+        return Check(False, "With base 0, which is a seed like any other, some seeds are the same.")
+    if _hashes_text(seed):
+        return Check(
+            False,
+            "Python hashes text anew in each process: in the next run the seeds are others. Hash "
+            "the numbers themselves.",
+        )
     return Check(
         True, f"{len(seeds):,} different seeds, and the same again in the next run.", figure
     )
+
+
+def _hashes_text(seed: Callable[[int, int, int, int], Any]) -> bool:
+    """Whether it calls ``hash`` with text in it, whose hash is salted (object.__hash__)."""
+    asked: list[str] = []
+
+    def noted(value: Any) -> int:
+        asked.append(repr(value))
+        return hash(value)
+
+    with patch.dict(getattr(seed, "__globals__", {}), {"hash": noted}):
+        seed(7, 0, 0, 0)
+    return any(quote in each for each in asked for quote in "'\"")
 
 
 def _drawn_numbers(seed: Callable[[int, int, int, int], Any]) -> Any:

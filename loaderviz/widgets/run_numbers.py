@@ -31,7 +31,6 @@ class RunNumbers:
     epoch_s: float
     samples_per_s: float
     wait_s: float
-    wait_share: float
     n_repeated: int | None  # samples that came more than once in an epoch; None if not known
     in_flight: int  # the most batches at once
     in_flight_bytes: float | None  # None if not known
@@ -46,7 +45,6 @@ class RunNumbers:
             epoch_s=summary.elapsed_s / n_epochs,
             samples_per_s=summary.samples_per_s,
             wait_s=(summary.elapsed_s - summary.step_s) / n_epochs,
-            wait_share=summary.wait_share,
             n_repeated=n_repeated,
             in_flight=in_flight,
             in_flight_bytes=None if np.isnan(batch_bytes) else in_flight * batch_bytes,
@@ -88,7 +86,6 @@ def _cells(numbers: RunNumbers, pinned: RunNumbers | None) -> str:
     in_flight = count(numbers.in_flight, "batch", "batches")
     if numbers.in_flight_bytes is not None:
         in_flight = f"{numbers.in_flight} ({size(numbers.in_flight_bytes)})"
-    waits = f"{percent(numbers.wait_share)} ({duration(numbers.wait_s)}"
     repeated = "?" if numbers.n_repeated is None else f"{numbers.n_repeated:,}"
     if pinned is None:
         changes = ["", "", "", ""]
@@ -103,7 +100,7 @@ def _cells(numbers: RunNumbers, pinned: RunNumbers | None) -> str:
     return (
         f"<td><b>{duration(numbers.epoch_s)}</b>{changes[0]}</td>"
         f"<td><b>{rate(numbers.samples_per_s)}</b>{changes[1]}</td>"
-        f"<td><b>{waits}</b>{changes[2]}<b>)</b></td><td{bad}><b>{repeated}</b></td>"
+        f"<td><b>{duration(numbers.wait_s)}</b>{changes[2]}</td><td{bad}><b>{repeated}</b></td>"
         f"<td><b>{in_flight}</b>{changes[3]}</td>"
     )
 

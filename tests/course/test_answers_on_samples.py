@@ -127,6 +127,8 @@ SEEDS = [
     (lambda *place: sum(place), False, "The same seed 8"),
     (lambda base, rank, worker, epoch: worker + 100 * rank + 10_000 * epoch, False, "Another base"),
     (lambda *place: next(COUNTER), False, "cannot be repeated"),
+    (lambda *place: hash(str(place)) % 2**64, False, "Python hashes text anew"),
+    (lambda base, r, w, epoch: base * (1 + w + 16 * r + 128 * epoch), False, "With base 0"),
     (lambda *place: "seven", False, "seed(7, 0, 0, 0) returns 'seven': a seed is a whole"),
     (lambda *place: -1, False, "NumPy takes no seed below 0"),
 ]

@@ -68,7 +68,8 @@ def test_the_title_says_how_long_it_took_and_what_takes_longest(parts, title):
 
 def test_the_numbers_say_what_is_sent():
     assert figures.starts(with_starts()).layout.title.subtitle.text == (
-        "measured · spawn · 30 MiB sent to each · pickled in 1 s in all, unpickled in 400 ms each"
+        "measured · spawn · 30 MiB sent to each · pickled in 1 s in all, "
+        "unpickled in 400 ms (median)"
     )
 
 

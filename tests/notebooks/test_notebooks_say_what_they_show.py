@@ -22,7 +22,7 @@ FACTORS = {"ms": [1e-3], "s": [1e3], "%": [1e-2], "MB": [1e6, 1e-3], "GB": [1e9,
 WORKED_OUT: dict[str, dict[str, float | str]] = {
     "00_first_look": {"0.2 s": 4 * 0.05},
     "03_workers_on_a_timeline": {"0.04 s": 4 * 0.02 / 2},  # two workers, a batch of 4
-    "05_randomness": {"100 workers": 10_000 / 100, "100 ranks": 10_000 / 100},
+    "05_randomness": {"100 workers": 10_000 / 100},
     "07_how_many_workers": {
         "30 s": "the default of recommend's budget_s",
         "0.08 s": 8 * 0.01,

@@ -30,7 +30,7 @@ ROOM = 1.16  # the height of the axis, in heights of the highest point: labels n
 
 
 def draw(recommendation: Recommendation, theme: style.ThemeName) -> Figure:
-    """Draw what was measured with its 95 % intervals, or the bounds as a band.
+    """Draw what was measured with two standard errors either way, or the bounds as a band.
 
     Raises:
         LoaderVizError: for an unknown theme.

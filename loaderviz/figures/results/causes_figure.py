@@ -43,7 +43,7 @@ SHAPES: Final = {
     cause: shape for pair in _HUES for cause, shape in zip(pair, ("", "/"), strict=True)
 }
 PATTERN: Final = {"size": 6, "solidity": 0.3, "fgcolor": "#ffffff", "fillmode": "overlay"}
-STEPS_FILL = "rgba(125, 133, 144, 0.22)"
+STEPS_FILL = "rgba(125, 133, 144, 0.42)"
 
 TITLE_PX, ROW_PX, TALL_ROW_PX, OVER_TIME_PX, GAP_PX = 116, 26, 36, 120, 30
 MOST_ROWS = 8

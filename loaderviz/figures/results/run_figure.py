@@ -155,7 +155,7 @@ def _share(windows: Table, unit_s: float) -> list[dict[str, Any]]:
     if (others - starts).max() > LEAST_PART:
         parts.append((style.PLUM, style.PLUM_FILL, others))
     parts.append((style.WAIT, style.WAIT_FILL, share))
-    return [{
+    areas = [{
         "type": "scatter", "mode": "lines", "yaxis": "y2",
         "x": np.append(windows["start_s"], windows["end_s"][-1:]) / unit_s,
         "y": np.append(values, values[-1:]).round(4),
@@ -163,6 +163,11 @@ def _share(windows: Table, unit_s: float) -> list[dict[str, Any]]:
         "fill": "tonexty" if i else "tozeroy", "fillcolor": colour,
         "hovertext": [*texts, *texts[-1:]], "hovertemplate": "%{hovertext}<extra></extra>",
     } for i, (line, colour, values) in enumerate(parts)]  # fmt: skip
+    # A window may be narrower than a pixel: the last line drawn would have the whole peak.
+    outlines = [{**area, "fill": "none", "hoverinfo": "skip"} for area in areas[-2:-1]]
+    for outline in outlines:
+        del outline["hovertext"], outline["hovertemplate"]
+    return areas + outlines
 
 
 def _heat(by_rank: dict[int, Table], ranks: Sequence[int], unit_s: float) -> list[dict[str, Any]]:

@@ -118,7 +118,7 @@ def _numbers(workers: pd.DataFrame, n_shown: int) -> str:
     if sent_bytes >= LEAST_BYTES:
         numbers += f" · {size(sent_bytes)} sent to each"
         numbers += f" · pickled in {duration(workers['pickle_s'].sum())} in all"
-        numbers += f", unpickled in {duration(workers['unpickle_s'].median())} each"
+        numbers += f", unpickled in {duration(workers['unpickle_s'].median())} (median)"
     if n_shown < len(workers):
         numbers += f" · {len(workers) - n_shown:,} more not shown"
     return numbers
