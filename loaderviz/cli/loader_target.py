@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,6 +55,7 @@ def import_loader(target: str) -> DataLoader[Any]:
     if loader is None:
         raise LoaderVizError(f"{module_or_file} has no {name!r}{_suggestion(module, name)}")
     if not isinstance(loader, DataLoader) and callable(loader):
+        _check_without_arguments(loader, target)
         loader = loader()
     if not isinstance(loader, DataLoader):
         raise LoaderVizError(
@@ -61,6 +63,17 @@ def import_loader(target: str) -> DataLoader[Any]:
             "arguments that returns one"
         )
     return loader
+
+
+def _check_without_arguments(function: Callable[..., Any], target: str) -> None:
+    with contextlib.suppress(ValueError):  # some of C have no signature
+        try:
+            inspect.signature(function).bind()
+        except TypeError as error:
+            raise LoaderVizError(
+                f"{target} is called without arguments ({error}): give defaults, or "
+                "name a function that calls it"
+            ) from None
 
 
 @contextlib.contextmanager

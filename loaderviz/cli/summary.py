@@ -76,7 +76,7 @@ def _print_first_screen(
     console: Console,
 ) -> None:
     """What matters most, and what to type next, in ``MOST_LINES`` lines of the terminal."""
-    first = first_causes(rows)
+    first = _named_in_short(first_causes(rows))
     path = printable(shlex.quote(str(trace_path)))
     rest_s = sum(row["seconds"] for row in rows) - sum(row["seconds"] for row in first)
     further = [f"--all lists {count(len(rows) - len(first), 'more cause')}, {duration(rest_s)}"]
@@ -100,12 +100,22 @@ def _print_first_screen(
 
     room = MOST_LINES - height([*table, *below])
     lines = [Text(line) for line in told]
-    n_lines = max(1, fitting(lines, room))
+    # Where a terminal is narrow, what to change comes before further notes.
+    n_lines = max(1, fitting(lines, room - height(cures[:1])))
     for line in told[:n_lines]:
         typer.echo(line)
     n_cures = fitting(cures, room - height(lines[:n_lines]))
     for each in [*table, *cures[:n_cures], *below]:
         console.print(each)
+
+
+def _named_in_short(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same rows, with the class of a loader's dataset for its name where that is enough."""
+    names = {row["loader_name"] for row in rows}
+    short = {name: name.split(" (")[0] for name in names if name}
+    if len({*short.values()}) < len(short):
+        return rows
+    return [{**row, "loader_name": short.get(row["loader_name"])} for row in rows]
 
 
 def _table(rows: list[dict[str, Any]], *, a_rank: bool, screen: bool = False) -> Table:

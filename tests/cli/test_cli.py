@@ -123,6 +123,7 @@ class TestSummary:
         assert "The model waits" in first[0]
         assert "--all lists" in " ".join(first)
         assert sum(" workers " in line for line in first) <= 3
+        assert "recommend(loader) measures it" in " ".join(first)  # what to change comes first
         everything = loaderviz("summary", tmp_path / "run.parquet", "--all").out
         causes = lv.load(tmp_path / "run.parquet").summary().causes
         assert sum("│" in line for line in everything.splitlines()) >= len(causes)
@@ -186,6 +187,7 @@ class TestDoctor:
         [
             ("users_training:make_loadr", "did you mean 'make_loader'?"),
             ("users_training:number", "is a int: give a DataLoader"),
+            ("users_training:DataLoader", "without arguments (missing a required argument: 'data"),
             ("users_training", "give MODULE:NAME, such as train:make_loader\n"),
             (".", "of a recording, loaderviz report . has the findings"),
             ("nowhere.at_all:loader", "there is no module 'nowhere'"),
