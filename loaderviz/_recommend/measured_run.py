@@ -41,6 +41,8 @@ class Run:
         step_s: of a step, as it went: a pause of 20 ms takes a little longer.
         n_batches: how many the pace rests on.
         kept_up: whether batches lay ready in time, so that more workers would gain nothing.
+        ready_share: of the rounds of one batch a worker, in the later half: after how many a batch
+            lay ready; NaN: not known.
         parts_s: seconds a batch in each of up to eight parts of the run, in order.
         cpus: how many CPUs this process and its workers kept busy; NaN: not known.
         main_cpus: those of this process alone.
@@ -53,6 +55,7 @@ class Run:
     step_s: float = 0.0
     n_batches: int = 0
     kept_up: bool = False
+    ready_share: float = math.nan
     parts_s: tuple[float, ...] = ()
     cpus: float = math.nan
     main_cpus: float = math.nan
@@ -178,6 +181,7 @@ def _run_of(epochs: list[_Epoch], setting: LoaderSettings, read_s: float) -> Run
         start_s=max(float(np.mean([each.latency_s for each in epochs])) - read_s, 0.0),
         step_s=float(np.median(np.concatenate([each.steps_s for each in epochs]))),
         kept_up=_kept_up(epochs[-1]),
+        ready_share=_ready_share(epochs[-1]),
         cpus=epochs[-1].cpus[0],
         main_cpus=epochs[-1].cpus[1],
         other_cpus=epochs[-1].cpus[2],
@@ -203,10 +207,9 @@ def _kept_up(epoch: _Epoch) -> bool:
     A batch lay ready after nearly each round of workers, and none in between was waited for longer
     than it takes to hand one over, which the shortest waits show.
     """
-    half = len(epoch.ends_s) // 2
-    ahead = [n > 0 for taken, n in epoch.ahead.items() if taken > half]
-    if not ahead or np.mean(ahead) < READY:
+    if not _ready_share(epoch) >= READY:
         return False
+    half = len(epoch.ends_s) // 2
     ends_s, steps_s = np.array(epoch.ends_s), np.array(epoch.steps_s)
     waits_s = (np.diff(ends_s) - steps_s[1:])[half:]
     if not len(waits_s):
@@ -214,6 +217,11 @@ def _kept_up(epoch: _Epoch) -> bool:
     handing_s = float(np.quantile(waits_s, 1 - READY))  # of one that lies ready
     idle_s = np.maximum(waits_s - 2 * handing_s, 0.0).sum()
     return bool(idle_s <= (1 - READY) / 2 * (ends_s[-1] - ends_s[half]))
+
+
+def _ready_share(epoch: _Epoch) -> float:
+    ahead = [n > 0 for taken, n in epoch.ahead.items() if taken > len(epoch.ends_s) // 2]
+    return float(np.mean(ahead)) if ahead else math.nan
 
 
 def _iterate(

@@ -25,6 +25,7 @@ from loaderviz.text import count, duration, percent, rate
 NOT_KNOWN: Final = "not known"
 OTHERS: Final = "other processes"
 BUSY: Final = 0.85  # of the CPUs: the last part of one goes into changing between processes
+MOSTLY: Final = 0.5
 LONGER: Final = 1.3  # times as long beside others as alone: more than runs of one setting differ
 
 
@@ -107,8 +108,8 @@ class Outcome:
         batch_s = self.found.batch_s(setting)
         return self.look.batch_size / batch_s if batch_s > 0 else math.inf
 
-    def cpus_busy(self, setting: LoaderSettings, name: str = "cpus") -> float:
-        """The mean of its runs; NaN where it is not known."""
+    def mean_of_runs(self, setting: LoaderSettings, name: str = "cpus") -> float:
+        """Of an attribute of ``Run``, the mean of its runs; NaN where it is not known."""
         known = [getattr(run, name) for run in self.found.runs.get(setting, [])]
         known = [each for each in known if not math.isnan(each)]
         return float(np.mean(known)) if known else math.nan
@@ -188,13 +189,13 @@ def _limits(outcome: Outcome) -> str:
     if outcome.question.starts * start_s > (batch_s - step_s) / 2:
         share = percent(outcome.start_share)
         return f"start: workers take {duration(start_s)} to start, in {share} of an epoch"
-    cpus, main = outcome.cpus_busy(best), outcome.cpus_busy(best, "main_cpus")
+    cpus, main = outcome.mean_of_runs(best), outcome.mean_of_runs(best, "main_cpus")
     of_cpus = f"{cpus:.1f} of {count(outcome.cpus, 'CPU')}"
     if cpus >= BUSY * outcome.cpus:
         return f"CPU: {of_cpus} {'is' if outcome.cpus == 1 else 'are'} busy"
     beside_s = n * batch_s
     slowed = beside_s > LONGER * alone_s and not outcome.look.uneven
-    others, of_machine = outcome.cpus_busy(best, "other_cpus"), psutil.cpu_count() or 1
+    others, of_machine = outcome.mean_of_runs(best, "other_cpus"), psutil.cpu_count() or 1
     they_keep = f"{OTHERS} keep {others:.1f} of the machine's {count(of_machine, 'CPU')} busy"
     full = cpus + others >= BUSY * of_machine
     if full and (slowed or outcome.computes):
@@ -205,6 +206,8 @@ def _limits(outcome: Outcome) -> str:
         return (
             f"main process: to take over batches keeps it busy {percent(min(main, 1))} of the time"
         )
+    if slowed and outcome.mean_of_runs(best, "ready_share") > MOSTLY:
+        return "main process: batches lie ready, and it is slow to take them over"
     if slowed:
         takes = f"a worker takes {duration(beside_s)} for a batch beside the others, and "
         takes += f"{duration(alone_s)} alone"
@@ -213,8 +216,8 @@ def _limits(outcome: Outcome) -> str:
         if outcome.found.unsettled or outcome.unsure:
             return f"{NOT_KNOWN}: {takes}, and runs of one setting differ too much to say why"
         return (
-            f"shared: {takes}, while {of_cpus} are busy: samples wait for one another, "
-            "for a lock, a disk, a server or the like"
+            f"shared: {takes}, while {of_cpus} are busy: they wait for one another, for a lock, a "
+            "disk, a server, or for CPUs that all want at once"
         )
     waits = "" if math.isnan(cpus) else f"; {of_cpus} are busy, so that they wait, as for a disk"
     if full:
@@ -295,7 +298,7 @@ def _candidates(outcome: Outcome) -> Iterator[tuple[LoaderSettings, dict[str, An
                 "high_per_s": per_s * (1 + error),
                 "start_s": found.start_s(setting) if runs else math.nan,
                 "wait_share": found.wait_share(setting),
-                "cpus": outcome.cpus_busy(setting),
+                "cpus": outcome.mean_of_runs(setting),
                 "runs": len(runs),
                 "batches": sum(run.n_batches for run in runs),
                 "present": setting == present,

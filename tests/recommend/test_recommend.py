@@ -195,11 +195,14 @@ class TestAMachineThatIsNotIdle:
 
     @pytest.fixture
     def runs(self, monkeypatch):
-        def give(pace_s: Any, parts: tuple[float, ...], took_s: float = 0.0) -> None:
+        def give(
+            pace_s: Any, parts: tuple[float, ...], took_s: float = 0.0, **shown: float
+        ) -> None:
             def run(loader: Any, setting: LoaderSettings, step: Any, **given: Any) -> Run:
                 time.sleep(took_s)
                 each = pace_s(setting.num_workers)
-                return Run(each, 0.0, 0.001, 8, parts_s=tuple(each * part for part in parts))
+                in_parts = tuple(each * part for part in parts)
+                return Run(each, 0.0, 0.001, 8, parts_s=in_parts, **shown)
 
             module = sys.modules["loaderviz._recommend.recommend"]  # its name is the function's
             monkeypatch.setattr(module, "run_setting", run)
@@ -212,6 +215,18 @@ class TestAMachineThatIsNotIdle:
         assert found.settings["num_workers"] == 1
         assert found.verdict.startswith("Too noisy to say what is better than today's 1 worker: ")
         assert found.notes[0].startswith("Runs of one setting differ too much to tell: measure")
+
+    @pytest.mark.parametrize(
+        ("ready_share", "limit"), [(1.0, "main process: batches lie ready"), (0.0, "shared: ")]
+    )
+    def test_batches_that_lie_ready_are_not_said_to_wait_for_one_another(
+        self, runs, ready_share, limit
+    ):
+        quiet = {"cpus": 0.1, "main_cpus": 0.1, "other_cpus": 0.0}
+        slower = {0: 0.2, 1: 0.1}  # and two are no quicker than half of one alone
+        runs(lambda n: slower.get(n, 0.06), (1.0, 1.0), ready_share=ready_share, **quiet)
+        found = quick(DataLoader(SleepingDataset(1000, 0.01), 4, num_workers=4), max_workers=4)
+        assert found.limits.startswith(limit)
 
     def test_of_an_answer_that_only_more_workers_were_run_for_it_says_fewer_may_do(self, runs):
         runs(lambda n: 0.5 if n == 0 else 0.1 / n, (0.2, 0.4, 1.0, 2.4), took_s=0.4)
