@@ -87,7 +87,7 @@ def unequal_ends(samples: int, ranks: int, batch_size: int) -> Figure:
     if n := sum(waiting):
         wait, have = "waits" if n == 1 else "wait", "has" if ranks - n == 1 else "have"
         gone = _ranks(n, ranks - 1)
-        title = f"{_ranks(0, n - 1).capitalize()} {wait} for ever: {gone} {have} no batch {fewest}"
+        title = f"{_ranks(0, n - 1).capitalize()} {wait} in vain: {gone} {have} no batch {fewest}"
     numbers = "worked out · a box is a step · hatched: waits in all_reduce"
     return compared_streams(groups, title=title, numbers=numbers, x="steps", seconds=fewest + 1.5)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 
 from loaderviz.course.exercises import Check, Hints, explains_errors
@@ -105,6 +105,14 @@ def dealt(streams: Callable[[Sequence[range], int], Iterable[Iterable[int]]]) ->
         slots = Slots.of(zip(*made, strict=False), sequences)
         if slots.breaks or slots.repeats:
             return Check(False, f"Not yet, {n_slots} slots: {slots.verdict}.", slots.figure())
+        # That was as far as the shortest goes.
+        begins, ends = ({each[i] for each in sequences} for i in (0, -1))
+        for slot, (before, after) in chain.from_iterable(
+            zip(repeat(slot), pairwise(own)) for slot, own in enumerate(made)
+        ):
+            if after != before + 1 and not (before in ends and after in begins):
+                torn = f"slot {slot} has {after} after {before}"
+                return Check(False, f"Not yet, {n_slots} slots: {torn}.", slots.figure())
         came = sorted(chain.from_iterable(made))
         if came != samples:
             wrong = next(each for each in samples if came.count(each) != 1)

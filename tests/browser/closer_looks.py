@@ -111,7 +111,7 @@ def many_ranks(page: Page) -> None:
     expect(ending.locator(".gtitle")).to_contain_text("All ranks end")
     slider(ending, page, "samples").focus()
     page.keyboard.press("ArrowRight")
-    expect(ending.locator(".gtitle")).to_contain_text("Rank 0 waits for ever")
+    expect(ending.locator(".gtitle")).to_contain_text("Rank 0 waits in vain")
 
 
 LOOKS = {

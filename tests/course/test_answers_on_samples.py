@@ -142,6 +142,11 @@ def by_loops(paths, lines):
             yield from lines(path)
 
 
+def torn_late(sequences):
+    """Whole at first, and backwards from the third sequence on."""
+    return [*chain(*sequences[:2]), *reversed([*chain(*sequences[2:])])]
+
+
 STREAMS = [
     (by_loops, True, "30 lines without end"),
     (lambda paths, lines: chain(*map(lines, paths)), False, "3 files were|ends after 12 lines"),
@@ -259,6 +264,7 @@ SLOTS = [
     (lambda all_of, n: [chain(*all_of) for _ in range(n)], False, "batches hold a sample twice"),
     (lambda all_of, n: [chain(*all_of), *[()] * (n - 1)], False, "2 slots: slot 1 gets nothing"),
     (lambda all_of, n: [chain(*all_of)], False, "2 slots got 1 streams"),
+    (lambda all_of, n: [*all_of[: n - 1], torn_late(all_of[n - 1 :])], False, "slot 1 has"),
     (lambda all_of, n: [chain(*all_of[slot:-1:n]) for slot in range(n)], False, "comes 0 times"),
     (lambda all_of, n: [cycle(each) for each in all_of[:n]], False, "comes 7 times"),
 ]

@@ -166,7 +166,7 @@ def test_of_ranks_in_step_the_slow_one_is_named_until_its_workers_keep_up():
 
 
 @given(samples=st.integers(1, 40), ranks=st.integers(2, 8), batch_size=st.integers(1, 8))
-def test_a_rank_waits_for_ever_if_and_only_if_another_has_fewer_batches(samples, ranks, batch_size):
+def test_a_rank_waits_in_vain_if_and_only_if_another_has_fewer_batches(samples, ranks, batch_size):
     n_batches = [-(-len(range(rank, samples, ranks)) // batch_size) for rank in range(ranks)]
     figure = unequal_ends(samples, ranks, batch_size)
     waits, _, steps = figure.data
@@ -174,15 +174,15 @@ def test_a_rank_waits_for_ever_if_and_only_if_another_has_fewer_batches(samples,
     assert len(steps.y) == ranks * min(n_batches)
     assert len(figure.layout.yaxis.ticktext) == ranks
     title = figure.layout.title.text
-    assert ("for ever" in title) == (len(set(n_batches)) > 1)
+    assert ("in vain" in title) == (len(set(n_batches)) > 1)
     assert len(waits.y) == 0 or figure.layout.xaxis.range[1] < waits.base[0] + waits.x[0]
 
 
 @pytest.mark.parametrize(
     ("sizes", "says"),
     [
-        ((17, 2, 4), "Rank 0 waits for ever: rank 1 has no batch 2"),
-        ((17, 5, 3), "Ranks 0 and 1 wait for ever: ranks 2 to 4 have no batch 1"),
+        ((17, 2, 4), "Rank 0 waits in vain: rank 1 has no batch 2"),
+        ((17, 5, 3), "Ranks 0 and 1 wait in vain: ranks 2 to 4 have no batch 1"),
         ((17, 2, 3), "All ranks end after 3 steps"),
     ],
 )

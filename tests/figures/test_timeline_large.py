@@ -170,10 +170,16 @@ def test_from_afar_a_lane_is_as_tall_as_it_is_busy():
     assert area("busy band") == pytest.approx(bands.TALL * busy, rel=0.01)
 
 
+@pytest.mark.parametrize(("n_batches", "afar"), [(200, False), (400, True)])
+def test_boxes_too_narrow_to_show_a_gap_are_bands_from_afar(n_batches, afar):
+    figure = timeline(simulated(workers=0, n_batches=n_batches))
+    assert ("large" in figure.layout.meta["loaderviz"]) is afar
+
+
 def test_the_strip_from_afar_shows_the_most_that_were_ready():
     trace = simulated()
-    figure, few = timeline(trace), simulated(n_batches=MOST_BATCHES)
-    assert len(named(figure, "ready").x) < 1000 < len(named(timeline(few), "ready").x)
+    figure, few = timeline(trace), simulated(n_batches=200)
+    assert len(named(figure, "ready").x) < 1000 < len(trace.batches)
     assert max(named(figure, "ready").y) == max(named(timeline(few), "ready").y)
     assert named(figure, "ready").y[-1] == 0
 

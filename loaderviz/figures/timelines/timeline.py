@@ -27,6 +27,7 @@ from loaderviz.trace.around_epochs import startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.described_loaders import left_out
 from loaderviz.trace.loaders_as_one import as_one
+from loaderviz.trace.steps import step_ends
 from loaderviz.why.summary import Summary
 
 Label = Literal["batch", "key"]
@@ -35,6 +36,9 @@ TIME = "seconds since the start"
 MOST_LANES = 24  # of several ranks; past it each rank has one row
 # Past it the page draws: bands when zoomed out, batches when zoomed in (as in waits_figure.js).
 MOST_BATCHES = 1500
+# Of a wait and a step. Boxes and gaps begin and end at whole pixels: with fewer than two for each,
+# lanes look full that are not.
+LEAST_CYCLE_PX = 4
 READY_PX = 52
 
 
@@ -133,9 +137,9 @@ def drawn(
     lanes = Lanes.from_trace(trace)
     batches = arrays(trace.batches)
     batches["row"] = np.arange(len(trace.batches), dtype=np.int32)
-    large = len(trace.batches) > MOST_BATCHES
-    whole_batches = large or trace.n_sample_rows > MOST_SAMPLES
     time_range = _time_range(trace, seconds)
+    large = len(trace.batches) > MOST_BATCHES or _are_too_narrow(batches, lanes, time_range)
+    whole_batches = large or trace.n_sample_rows > MOST_SAMPLES
     table = packed_rows.pack(batches, lanes) if large else None
     marks = _marks(trace, batches, lanes, time_range, whole_batches=whole_batches, large=large)
     if label == "key" and not whole_batches:
@@ -316,6 +320,16 @@ def _time_range(trace: Trace, seconds: float | None) -> list[float]:
     ended_s = float(max(np.fmax.reduce(each, initial=-np.inf) for each in times))
     span_s = max(ended_s - started_s, seconds or 1e-6)
     return [started_s - 0.012 * span_s, started_s + 1.012 * span_s]
+
+
+def _are_too_narrow(batches: Table, lanes: Lanes, time_range: list[float]) -> bool:
+    """Whether batches are so many and narrow that boxes would not show where a lane is idle."""
+    taken = where(batches, ~np.isnan(batches["delivered_s"]))
+    if len(taken["row"]) <= covers.MOST_TOLD_APART * max(len(lanes.consumers), 1):
+        return False
+    cycles_s = step_ends(taken) - taken["requested_s"]
+    least_s = LEAST_CYCLE_PX / covers.AXIS_PX * (time_range[1] - time_range[0])
+    return float(np.nanmedian(cycles_s)) < least_s
 
 
 def _axes(
