@@ -45,6 +45,7 @@ from loaderviz.course.simulated_device import feed
 from loaderviz.course.stop_and_resume import seen_by
 from loaderviz.figures import run
 from loaderviz.report import write
+from loaderviz.text import duration
 
 HERE = Path(__file__).parent
 RECORDINGS = HERE.parent / "recordings"
@@ -59,11 +60,16 @@ def no_workers() -> list[Any]:
     return [timeline(rec.trace, title="The loop waits before each step. Why?")]
 
 
-def two_workers() -> list[Trace]:
-    loader = DataLoader(SleepingDataset(48, 0.025), batch_size=4, num_workers=2)
+def two_workers() -> list[Any]:
+    """The beginning of a run that is long enough for its pace to count, and not its start."""
+    loader = DataLoader(SleepingDataset(240, 0.025), batch_size=4, num_workers=2)
     with record(loader) as rec:
         take(loader, model_time=0.04)
-    return [rec.trace]
+    figure = timeline(rec.trace).update_xaxes(range=[0, 1])
+    figure.layout.title.subtitle.text = (
+        f"measured · the first second of {duration(rec.trace.summary().elapsed_s)}"
+    )
+    return [figure]
 
 
 def once_and_twice() -> list[Any]:
