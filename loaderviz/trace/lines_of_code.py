@@ -107,7 +107,7 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
     """The rows of that table, of some of what was seen; with ``calls``: files it goes to."""
     by_line: dict[Frame, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     phases: dict[Frame, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    calls: dict[Frame, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    calls: dict[Frame, dict[str, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     whole_s = 0.0
     for row in seen:
         whole_s += row.seconds
@@ -118,7 +118,8 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
             phases[frame][row.phase] += row.seconds
             inside = row.stack[::-1].index(frame)
             for file in {each.file for each in row.stack[-inside:][:inside] if each.owner}:
-                calls[frame][file] += row.seconds
+                calls[frame][file][0] += row.looks
+                calls[frame][file][1] += row.seconds
             for name in ("looks", "seconds", "cpu_s", "waited_s"):
                 by_line[frame][name] += getattr(row, name)
     found = [
@@ -130,7 +131,9 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
             "total_share": numbers["total_s"] / (whole_s or 1.0),
             "looks": int(numbers["looks"]),
             "calls": sorted(
-                file for file, s in calls[frame].items() if s > SEEN * numbers["seconds"]
+                file
+                for file, (looks, seconds) in calls[frame].items()
+                if looks > 1 and seconds > SEEN * numbers["seconds"]
             ),
             "phase": PHASES[max(phases[frame], key=phases[frame].__getitem__, default=0)],
         }

@@ -24,7 +24,7 @@ MEASURED_TITLE = "workers · the line: in order, prefetch_factor 2"
 OTHERS = "<br>hollow points: other settings"
 BOUNDS_TITLE = "workers · the band: bounds from a recording, not measured"
 BEYOND_FILL = "rgba(125, 133, 144, 0.10)"
-NARROW_PX, LETTER_PX = 230, 7  # the width of the plot at least; of a label's letter
+BESIDE_PX = 14  # of a mark's bar
 LOW = 0.25  # of the height: a label does not fit between a lower mark and the axis
 ROOM = 1.16  # the height of the axis, in heights of the highest point: labels need room
 
@@ -145,7 +145,10 @@ def _labels(recommendation: Recommendation) -> list[dict[str, Any]]:
         text = "recommended, as it is now" if same else "recommended"
         if recommendation.measured and math.isnan(row["high_per_s"]):
             text += "<br>run once: it may be far off"
-        labels.append(_label(row, text, -28, end))
+        more = run[run["num_workers"] > row["num_workers"]]["samples_per_s"]
+        rises = bool((more > row["samples_per_s"]).any())  # the line would cross a label above
+        below = rises and row["samples_per_s"] >= LOW * _top(recommendation)
+        labels.append(_label(row, text, 32 if below else -28, end))
     if not same:
         for row in now.to_dict("records"):
             low = row["samples_per_s"] < LOW * _top(recommendation)
@@ -154,14 +157,14 @@ def _labels(recommendation: Recommendation) -> list[dict[str, Any]]:
 
 
 def _label(row: Any, text: str, down_px: int, axis_end: float) -> dict[str, Any]:
-    """A label ``down_px`` below a mark: to its right where half of it would not fit on its left."""
-    at_edge = row["num_workers"] / axis_end * NARROW_PX < len(text) * LETTER_PX / 2
+    """A label ``down_px`` below a mark and beside its bar, on the side that has more room."""
+    right = row["num_workers"] < axis_end / 2
     return {
         "text": text,
         "x": float(row["num_workers"]),
         "y": float(row["samples_per_s"]),
-        "xanchor": "left" if at_edge else "center",
-        "ax": 0,
+        "xanchor": "left" if right else "right",
+        "ax": BESIDE_PX if right else -BESIDE_PX,
         "ay": down_px,
         "arrowhead": 0,
         "arrowwidth": 1,
