@@ -300,7 +300,7 @@ def test_two_timelines_of_unlike_length_and_lanes_share_axis_zero_and_left_edge(
         left, right = figure.layout.xaxis.range
         zero_s = figure.layout.xaxis.tickvals[0]
         batches, workers = trace.batches, trace.workers
-        begun = pd.concat([batches["dispatched_s"], batches["requested_s"], workers["started_s"]])
+        begun = pd.concat([batches["dispatched_s"], batches["requested_s"], workers["asked_s"]])
         assert left < zero_s == pytest.approx(begun.min())
         assert trace.batches["delivered_s"].max() <= right
 

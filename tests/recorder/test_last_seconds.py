@@ -369,7 +369,8 @@ def test_loaders_that_are_made_anew_are_one_and_evaluations_stand_apart():
     assert rows["loader"].tolist() == [0, 1, 0, 1, 0, 1]
     assert rows["epoch"].tolist() == [0, 0, 1, 1, 2, 2]
     figure = figures.run(trace)
-    others, own, supply, _demand = figure.data
+    others, own, outline, supply, _demand = figure.data
+    assert outline.y.tolist() == others.y.tolist()  # on top, where a window is narrow
     assert others.y[:2] == pytest.approx((0.0, own.y[1]))
     assert own.y[0] > 0
     assert len(supply.x) == 3
