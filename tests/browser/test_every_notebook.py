@@ -39,7 +39,7 @@ def opened(profile: BrowserContext, lab: Lab, complaints: list[str]) -> Iterator
 def page(opened: Page, complaints: list[str]) -> Iterator[Page]:
     """That of a reader who goes from one notebook to the next."""
     yield opened
-    take_out_what_is_lost(complaints, [])  # since the notebook was closed
+    take_out_what_is_lost(complaints)  # since the notebook was closed
     heard = complaints[:]
     complaints.clear()
     assert heard == []
@@ -52,29 +52,28 @@ def page(opened: Page, complaints: list[str]) -> Iterator[Page]:
 def test_each_runs_and_shows_what_its_text_says(page: Page, name: str, complaints: list[str]):
     run_and_read(page, name)
     controls_respond(page)
-    if name in CLOSED:
-        close_in_the_dark_and_open_again(page, name, complaints)
     assert complaints == []
+    if name in CLOSED:
+        close_in_the_dark_and_open_again(page, name)
+        take_out_what_is_lost(complaints)
+        assert complaints == []
     reader.close_for_good(page)
 
 
-def close_in_the_dark_and_open_again(page: Page, name: str, complaints: list[str]) -> None:
+def close_in_the_dark_and_open_again(page: Page, name: str) -> None:
     """While its kernel lives, the controls go on; and what is there can be read when it is gone."""
     assert_legible(page, "Dark")
     reader.save(page)
     reader.close_and_reopen(page, name)
     controls_respond(page)
-    before = [*complaints]
     reader.end_kernel(page)
     reader.close_and_reopen(page, name)
     assert_legible(page, "Light")
-    take_out_what_is_lost(complaints, before)
 
 
-def take_out_what_is_lost(complaints: list[str], before: list[str]) -> None:
-    """What is said since the kernel has ended, of widgets that it had: on a busy machine late."""
-    since = complaints[len(before) :]
-    complaints[:] = [*before, *(each for each in since if not any(said in each for said in LOST))]
+def take_out_what_is_lost(complaints: list[str]) -> None:
+    """What is said of widgets whose kernel has ended or, of an open one, that are not back yet."""
+    complaints[:] = [each for each in complaints if not any(said in each for said in LOST)]
 
 
 def assert_legible(page: Page, theme: str) -> None:

@@ -38,7 +38,7 @@ BUDGETS_S = {"LV403": 3.0, "LV502": 3.0, "LV315": 120.0}
 BUDGET_S = 60.0
 # Once it is cured workers deliver, but what is read in a copy of this process still hangs.
 CURED_BUDGETS_S = {"LV502": 30.0, "LV315": 120.0}
-LOOKS_AT_TIMES = 3  # at most
+LOOKS_AT_TIMES = 6  # at most
 
 
 def code_of(name: str) -> str:
