@@ -57,14 +57,20 @@ def choose(page: Page, *names: str) -> None:
 
 
 def run_all(page: Page) -> list[str]:
-    """Run all cells up to the first error; return every text on red, errors and stderr alike."""
+    """Run all cells up to the first error; return the texts on red at its end, errors and stderr.
+
+    What is out of sight is not on the page. It leaves the notebook at its top.
+    """
     page.evaluate(WATCH)
     choose(page, "Run", "Run All Cells")
     # Not at every frame, as is usual: the page would be drawn sixty times a second for that alone.
     page.wait_for_function(RAN, timeout=RUN_MS, polling=300)
     page.evaluate("window.testsWatch.disconnect()")
     wait_until_idle(page)
-    return red_outputs(page)
+    _turn_the_wheel(page, lambda: 0, 1)
+    found = red_outputs(page)
+    scroll_to_the_top(page)
+    return found
 
 
 def wait_until_idle(page: Page, timeout_ms: float = RUN_MS) -> None:

@@ -109,6 +109,7 @@ def looking(
 
     def look() -> int:
         n, found = faults(page)
+        found += reader.red_outputs(page)
         if seen is not None:
             seen.update(in_view(page))
         if found:

@@ -230,7 +230,12 @@ def test_it_goes_on_when_its_notebook_is_closed_and_opened_again(
     for _ in range(3):
         complaints.clear()
         close_and_reopen(explored, "explorer.ipynb")
-        if not any("widget model not found" in heard for heard in complaints):
+        for _ in range(100):
+            is_there = handle(explored, "workers").count() > 0
+            if is_there or any("widget model not found" in heard for heard in complaints):
+                break
+            explored.wait_for_timeout(200)
+        if is_there:
             break
     handle(explored, "workers").focus()
     explored.keyboard.press("ArrowRight")
