@@ -295,6 +295,11 @@ def __len__(self):
     )
 
 
+def _second_epoch_is_empty(case: Case) -> bool:
+    epochs = {epoch.number: epoch for epoch in case.epochs if epoch.complete}
+    return {0, 1} <= {*epochs} and bool(epochs[0].notes) and not epochs[1].notes
+
+
 @check("LV124")
 def _sampler_used_up(case: Case) -> Seen | None:
     if case.setup.iterable:
@@ -302,11 +307,18 @@ def _sampler_used_up(case: Case) -> Seen | None:
     parts = {"sampler": case.setup.sampler.value}
     parts["batch_sampler"] = case.setup.settings["batch_sampler"]
     used_up = [name for name, value in parts.items() if hasattr(type(value), "__next__")]
-    if not used_up:
+    if used_up:
+        kind = type(parts[used_up[0]]).__name__
+        text = f"{used_up[0]} is a {kind}, which can be gone through once: the next epoch is empty"
+    elif _second_epoch_is_empty(case):
+        own = parts["batch_sampler"]
+        if own is None or type(own) is BatchSampler:
+            own = parts["sampler"]
+        text = f"{type(own).__name__} gives keys in the first epoch, and none in the second"
+    else:
         return None
-    kind = type(parts[used_up[0]]).__name__
     return seen(
-        f"{used_up[0]} is a {kind}, which can be gone through once: the next epoch is empty",
+        text,
         fix="""
 class MySampler(torch.utils.data.Sampler):
     def __init__(self, keys):

@@ -428,6 +428,19 @@ def train_with(doctor: Callable[[Any], Any]) -> Any:
 # Each code has a page with a sick and a cured loader. Here are forms of it that no page shows: the
 # sick loader, and a cured one where it is well for another reason than that of the page.
 # LV504 takes a GPU to be run as its page is.
+class Drawn:
+    """A sampler that draws its keys when it is made; ``once``: and gives its one iterator."""
+
+    def __init__(self, keys: Any, *, once: bool) -> None:
+        self.keys = iter(keys) if once else list(keys)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.keys)
+
+    def __len__(self) -> int:
+        return 32
+
+
 VARIANTS: dict[str, tuple[Make, ...]] = {
     "LV101 without end": (
         lambda: loader(Endless(shared=False)),
@@ -438,6 +451,10 @@ VARIANTS: dict[str, tuple[Make, ...]] = {
         lambda: loader(NoisyStream(17, by_stride)),
     ),
     "LV108 padded": (lambda: evaluated(13), lambda: evaluated(12)),
+    "LV124 by its iterator": (
+        lambda: loader(range(32), sampler=Drawn(range(32), once=True)),
+        lambda: loader(range(32), sampler=Drawn(range(32), once=False)),
+    ),
     "LV109 by number": (lambda: NaiveResume(SleepingDataset(32, 0), batch_size=2, shuffle=True),),
     "LV109 at the end": (lambda: NaiveResume(SleepingDataset(32, 0), batch_size=2),),
     "LV110 generator": (
