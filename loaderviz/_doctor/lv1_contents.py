@@ -295,7 +295,18 @@ def __len__(self):
     )
 
 
-def _second_epoch_is_empty(case: Case) -> bool:
+def _own_sampler(parts: dict[str, Any]) -> Any:
+    """Whatever draws the keys."""
+    batches = parts["batch_sampler"]
+    return parts["sampler"] if batches is None or type(batches) is BatchSampler else batches
+
+
+def _second_epoch_is_empty(case: Case, sampler: Any) -> bool:
+    """Not of what torch or Python has: that can be gone through again."""
+    if type(sampler).__module__.partition(".")[0] in ("torch", "builtins", "numpy"):
+        return False
+    if not case.ran:
+        raise Undecided(case.why_not_run)
     epochs = {epoch.number: epoch for epoch in case.epochs if epoch.complete}
     return {0, 1} <= {*epochs} and bool(epochs[0].notes) and not epochs[1].notes
 
@@ -310,10 +321,7 @@ def _sampler_used_up(case: Case) -> Seen | None:
     if used_up:
         kind = type(parts[used_up[0]]).__name__
         text = f"{used_up[0]} is a {kind}, which can be gone through once: the next epoch is empty"
-    elif _second_epoch_is_empty(case):
-        own = parts["batch_sampler"]
-        if own is None or type(own) is BatchSampler:
-            own = parts["sampler"]
+    elif _second_epoch_is_empty(case, own := _own_sampler(parts)):
         text = f"{type(own).__name__} gives keys in the first epoch, and none in the second"
     else:
         return None
