@@ -209,11 +209,12 @@ def _raise_for_troubles(case: Case, diagnosis: Diagnosis) -> None:
 
 def _error_text(case: Case, kind: str, text: str) -> str:
     dataset = type(case.setup.dataset).__name__
+    iterated = dataset if case.setup.iterable else "The sampler"
     length, timeout = case.lengths.dataset, case.setup.settings["timeout"]
     longer = f"the loader's timeout={timeout:g}" if timeout else "doctor(loader, budget_s=...)"
     advice_by_kind = {
         "length": f"Correct {dataset}.__len__, or remove it if the length is not known.",
-        "once": f"{dataset}.__iter__ returns the same iterator each time, and it is used up: make "
+        "once": f"{iterated}.__iter__ returns the same iterator each time, and it is used up: make "
         "__iter__ return a new one each time, for example as a generator function.",
         "stuck": f"Give more time with {longer}, or look with doctor(loader, run=False).",
         "died": "A worker that dies prints the reason on stderr, unless it was killed for its "

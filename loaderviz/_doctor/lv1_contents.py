@@ -297,8 +297,10 @@ def __len__(self):
 
 def _own_sampler(parts: dict[str, Any]) -> Any:
     """Whatever draws the keys."""
-    batches = parts["batch_sampler"]
-    return parts["sampler"] if batches is None or type(batches) is BatchSampler else batches
+    drawing = parts["sampler"] if parts["batch_sampler"] is None else parts["batch_sampler"]
+    while type(drawing) is BatchSampler:
+        drawing = drawing.sampler
+    return drawing
 
 
 def _second_epoch_is_empty(case: Case, sampler: Any) -> bool:
@@ -307,8 +309,10 @@ def _second_epoch_is_empty(case: Case, sampler: Any) -> bool:
         return False
     if not case.ran:
         raise Undecided(case.why_not_run)
-    epochs = {epoch.number: epoch for epoch in case.epochs if epoch.complete}
-    return {0, 1} <= {*epochs} and bool(epochs[0].notes) and not epochs[1].notes
+    epochs = {epoch.number: epoch for epoch in case.epochs}
+    if 1 not in epochs or not (epochs[1].notes or epochs[1].complete):
+        raise Undecided("no second epoch was seen to its end")
+    return bool(epochs[0].notes) and not epochs[1].notes
 
 
 @check("LV124")

@@ -25,7 +25,7 @@ from loaderviz.text import count, duration, percent, rate
 NOT_KNOWN: Final = "not known"
 OTHERS: Final = "other processes"
 BUSY: Final = 0.85  # of the CPUs: the last part of one goes into changing between processes
-MOSTLY: Final = 0.5
+MOSTLY: Final = 0.5  # of the rounds, by definition: more often than not
 LONGER: Final = 1.3  # times as long beside others as alone: more than runs of one setting differ
 
 

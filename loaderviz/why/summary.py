@@ -61,11 +61,13 @@ class Summary:
     handover_s: float  # the part, first batches aside, that went into batches that lay ready
     step_s: float  # between delivery and the next request
     samples_per_s: float  # from each epoch's first batch to its last; of all ranks, side by side
-    failed_batch: int | None = None  # whose making raised an exception; the loop ended there
+    # The first batch whose making raised an exception; or, of several, the first without a next.
+    failed_batch: int | None = None
     failed_rank: int | None = None  # and the rank that it is of
     failed_loader: int | None = None
     failed_shapes: str | None = None  # and which of its samples' shapes differ, if that is why
     passed: int = 0  # batches that failed so, and after which others came
+    went_on: bool = False  # whether those are all that failed
     lost_batch: int | None = None  # the first one that the loop asked for and got an exception
     lost_rank: int | None = None
     lost_loader: int | None = None
@@ -234,10 +236,11 @@ class Summary:
         return printable("\n".join(filter(None, [verdict, self.numbers, *notes])))
 
 
-def _passed(batches: pd.DataFrame, meta: Mapping[str, Any]) -> Any:
-    """Which batches failed, and were followed by others; of loaders that deliver in order."""
-    passed = np.zeros(len(batches), dtype=bool)
+def _failed(batches: pd.DataFrame, meta: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The rows of batches that failed, and which were followed by others; where order is kept."""
     rows = np.flatnonzero(batches["state"].to_numpy() == "failed")
+    if not len(rows):
+        return rows, np.zeros(0, dtype=bool)
     failed = batches.iloc[rows]
     of_one = ["rank", "loader", "epoch"]
     delivered = batches[
@@ -246,8 +249,7 @@ def _passed(batches: pd.DataFrame, meta: Mapping[str, Any]) -> Any:
     last = delivered.groupby(of_one)["batch"].max().rename("last")
     followed = failed[of_one].join(last, on=of_one)["last"] > failed["batch"]
     orders = [loader_description(meta, each).get("in_order", True) for each in failed["loader"]]
-    passed[rows] = followed.to_numpy() & np.array(orders, dtype=bool)
-    return passed
+    return rows, followed.to_numpy() & np.array(orders, dtype=bool)
 
 
 def summarize(trace: Trace) -> Summary:
@@ -258,11 +260,15 @@ def summarize(trace: Trace) -> Summary:
     """
     trace = as_one(trace)
     ranks = by_rank(trace)
-    passed = _passed(trace.batches, trace.meta)
+    failed_rows, passed = _failed(trace.batches, trace.meta)
+    first_rows = {
+        "failed": failed_rows[~passed] if not passed.all() else failed_rows,
+        "lost": np.flatnonzero(trace.batches["state"].to_numpy() == "lost"),
+    }
 
     def first(state: str, column: str) -> Any:
-        rows = np.flatnonzero((trace.batches["state"].to_numpy() == state) & ~passed)[:1]
-        return trace.batches[column].tolist()[rows[0]] if len(rows) else None
+        rows = first_rows[state]
+        return trace.batches[column].iloc[rows[:1]].tolist()[0] if len(rows) else None
 
     def total(column: str) -> float:
         return float(ranks[column].sum())
@@ -296,6 +302,7 @@ def summarize(trace: Trace) -> Summary:
         failed_loader=first("failed", "loader"),
         failed_shapes=first("failed", "shapes"),
         passed=int(passed.sum()),
+        went_on=bool(len(passed) and passed.all()),
         lost_batch=first("lost", "batch"),
         lost_rank=first("lost", "rank"),
         lost_loader=first("lost", "loader"),

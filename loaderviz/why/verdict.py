@@ -49,7 +49,7 @@ def verdict_of(summary: Summary) -> str:
 
 def _what_went_wrong(summary: Summary) -> str:
     """Why no pace is worth a word; empty where nothing went wrong."""
-    if summary.failed_batch is not None:
+    if summary.failed_batch is not None and not summary.went_on:
         of = _whose(summary, summary.failed_rank, summary.failed_loader)
         shapes = summary.failed_shapes is not None
         why = "its samples have different shapes" if shapes else "making it raised an exception"

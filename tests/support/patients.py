@@ -425,9 +425,6 @@ def train_with(doctor: Callable[[Any], Any]) -> Any:
     return diagnosis
 
 
-# Each code has a page with a sick and a cured loader. Here are forms of it that no page shows: the
-# sick loader, and a cured one where it is well for another reason than that of the page.
-# LV504 takes a GPU to be run as its page is.
 class Drawn:
     """A sampler that draws its keys when it is made; ``once``: and gives its one iterator."""
 
@@ -441,6 +438,9 @@ class Drawn:
         return 32
 
 
+# Each code has a page with a sick and a cured loader. Here are forms of it that no page shows: the
+# sick loader, and a cured one where it is well for another reason than that of the page.
+# LV504 takes a GPU to be run as its page is.
 VARIANTS: dict[str, tuple[Make, ...]] = {
     "LV101 without end": (
         lambda: loader(Endless(shared=False)),

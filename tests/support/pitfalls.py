@@ -38,7 +38,8 @@ BUDGETS_S = {"LV403": 3.0, "LV502": 3.0, "LV315": 120.0}
 BUDGET_S = 60.0
 # Once it is cured workers deliver, but what is read in a copy of this process still hangs.
 CURED_BUDGETS_S = {"LV502": 30.0, "LV315": 120.0}
-LOOKS_AT_TIMES = 6  # at most
+LOOKS_AT_TIMES = 3  # at most
+LOOKS_FOR_IT = 6  # of the sick: other work hides what times tell, and makes none of it
 
 
 def code_of(name: str) -> str:
@@ -88,9 +89,13 @@ def examine(name: str, *, cured: bool, run: bool = True) -> Diagnosis:
         return lv.doctor(loader, run=run, budget_s=budget_s, resume=name.startswith(TO_RESUME))
 
 
-def looked_at(look: Callable[[], Diagnosis], as_expected: Callable[[Diagnosis], bool]) -> Diagnosis:
+def looked_at(
+    look: Callable[[], Diagnosis],
+    as_expected: Callable[[Diagnosis], bool],
+    times: int = LOOKS_AT_TIMES,
+) -> Diagnosis:
     """What is told by times is looked at again where another process may have been in the way."""
-    for _ in range(LOOKS_AT_TIMES):
+    for _ in range(times):
         diagnosis = look()
         if as_expected(diagnosis):
             break
@@ -102,7 +107,9 @@ def visit(name: str, *, cured: bool) -> Diagnosis:
     if not name.startswith("LV3"):
         return examine(name, cured=cured)
     return looked_at(
-        lambda: examine(name, cured=cured), lambda found: (code_of(name) in found.codes) != cured
+        lambda: examine(name, cured=cured),
+        lambda found: (code_of(name) in found.codes) != cured,
+        LOOKS_AT_TIMES if cured else LOOKS_FOR_IT,
     )
 
 

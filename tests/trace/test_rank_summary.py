@@ -141,7 +141,8 @@ class TestByRank:
         rows = paced(0, 0.01, 0.01)
         rows["state"][3] = "failed"
         found = trace_of(rows).summary()
-        assert found.failed_batch is None
+        assert found.failed_batch == 3
+        assert found.went_on
         assert "failed" not in found.verdict
         assert "Making 1 batch raised an exception, and the loop went on without it." in str(found)
         rows["state"][-1] = "failed"
