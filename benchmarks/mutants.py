@@ -1,15 +1,14 @@
 """What the tests catch: small changes of the package, each against the tests that reach it.
 
-First `python benchmarks/mutants.py --coverage` runs all unit tests under coverage.py, which says
-which tests reach which line, what each costs, and how much of the package they cover; where it was
-interrupted, it goes on. Then `python benchmarks/mutants.py` runs the mutants of `mutants.jsonl`,
+First `python benchmarks/mutants.py --coverage` runs the unit tests that are not slow under
+coverage.py, which says which tests reach which line, what each costs, and how much of the package
+they cover; where it was interrupted, it goes on. Then `python benchmarks/mutants.py` runs the mutants of `mutants.jsonl`,
 which were drawn at random, and prints by room how many were killed, and which survived. To see what
 a change of the tests does to that, run both again with another folder for `--data`. A mutant whose
 lines are no longer there is "gone", and `--redraw` draws another in its room; `--draw 300` draws
 all anew.
 
-`--times` instead of `--coverage` runs the unit tests but the slow ones, without coverage.py, and is
-far quicker: then all tests of a mutant's room are taken to reach it, and no others.
+`--times` instead of `--coverage` runs them without coverage.py, and is far quicker: then all tests of a mutant's room are taken to reach it, and no others.
 
 Of the tests that reach a mutant, those of its room come first, then the quickest, until they cost
 `--cap-s` of CPU time; then, where there is time left, the other tests of the same files, since what
@@ -116,11 +115,10 @@ def measure(folder: Path, processes: int, *, with_coverage: bool) -> None:
     settings = folder / "coveragerc"
     settings.write_text(SETTINGS.format(folder=folder))
     note_what_is_measured(folder)
-    options = f"-q -p reach -p no:nbval -n {processes} --dist worksteal --hypothesis-seed=0"
-    chosen = [] if with_coverage else ["-m", "not slow"]
+    options = f"-q -p reach -p no:nbval -n {processes} --dist worksteal"
     stuck = "-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options.split(), *stuck.split(), *chosen],
+        [sys.executable, "-m", "pytest", *options.split(), "-m", "not slow", *stuck.split()],
         cwd=ROOT,
         env={
             **os.environ,

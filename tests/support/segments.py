@@ -15,6 +15,8 @@ from typing import NamedTuple
 import psutil
 
 SHARED_MEMORY = Path("/dev/shm")  # on Linux; other systems do not list their segments
+# A browser's own, which it leaves behind where it is ended between making and unlinking one.
+OF_A_BROWSER = (".org.chromium.", ".com.google.Chrome.")
 
 
 class Segment(NamedTuple):
@@ -26,6 +28,8 @@ class Segment(NamedTuple):
 def segments() -> Iterator[Segment]:
     """Those of this user. What appears under a name that was used before is another segment."""
     for path in SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ():
+        if path.name.startswith(OF_A_BROWSER):
+            continue
         with suppress(FileNotFoundError):
             stat = path.stat()
             if stat.st_uid == os.getuid():
