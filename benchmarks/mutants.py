@@ -2,13 +2,14 @@
 
 First `python benchmarks/mutants.py --coverage` runs the unit tests that are not slow under
 coverage.py, which says which tests reach which line, what each costs, and how much of the package
-they cover; where it was interrupted, it goes on. Then `python benchmarks/mutants.py` runs the mutants of `mutants.jsonl`,
-which were drawn at random, and prints by room how many were killed, and which survived. To see what
-a change of the tests does to that, run both again with another folder for `--data`. A mutant whose
-lines are no longer there is "gone", and `--redraw` draws another in its room; `--draw 300` draws
-all anew.
+they cover; where it was interrupted, it goes on. Then `python benchmarks/mutants.py` runs the
+mutants of `mutants.jsonl`, which were drawn at random, and prints by room how many were killed, and
+which survived. To see what a change of the tests does to that, run both again with another folder
+for `--data`. A mutant whose lines are no longer there is "gone", and `--redraw` draws another in
+its room; `--draw 300` draws all anew.
 
-`--times` instead of `--coverage` runs them without coverage.py, and is far quicker: then all tests of a mutant's room are taken to reach it, and no others.
+`--times` instead of `--coverage` runs them without coverage.py, and is far quicker: then all tests
+of a mutant's room are taken to reach it, and no others.
 
 Of the tests that reach a mutant, those of its room come first, then the quickest, until they cost
 `--cap-s` of CPU time; then, where there is time left, the other tests of the same files, since what

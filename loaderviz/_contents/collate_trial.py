@@ -22,6 +22,7 @@ from loaderviz.loaders.content_hash import content_number
 N_BATCHES = 4
 MOST_ROWS = 8  # of a batch: what collate_fn does to more it does to these
 MOST_PAIRS = 6  # of samples that are exchanged
+LARGE = 8  # values: rows with fewer may be equal by chance
 LEAST_ROWS = 3  # fewer rows may be something else than the samples
 
 OVERWRITTEN = "a batch changes when the next one is collated: collate_fn fills one buffer for all"
@@ -48,11 +49,13 @@ class CollateTrial:
 
     Attributes:
         faults: what is wrong with it.
+        fills_gaps: whether it puts other samples in the place of those that are None.
         not_tried: why it could not be called often enough to tell; empty where it could.
     """
 
     faults: tuple[str, ...] = ()
     not_tried: str = ""
+    fills_gaps: bool = False
 
 
 def try_collate(
@@ -68,7 +71,9 @@ def try_collate(
         Exception: what the reader's code raises.
     """
     trial = _Trial(dataset, collate_fn, until)
-    first, *others = [list(keys)[:MOST_ROWS] for keys in batches[:N_BATCHES]]
+    first, *others = few = [list(keys)[:MOST_ROWS] for keys in batches]
+    if any(map(trial.fills_gaps, few)):
+        return CollateTrial(fills_gaps=True)
     samples = trial.read(first)
     if samples is None:
         return CollateTrial(not_tried="samples differ each time they are read")
@@ -124,6 +129,34 @@ class _Trial:
         batch = self._collate_fn(samples)
         return batch, content_number(batch)
 
+    def fills_gaps(self, keys: list[Any]) -> bool:
+        """Whether other samples come in place of those that are None.
+
+        What comes beside a sample and a None is then chance, or another beside another sample.
+        Something that is always the same only keeps the place.
+        """
+        samples = self.again(keys)
+        gaps = [key for key, sample in zip(keys, samples, strict=True) if sample is None]
+        held = [key for key in keys if key not in gaps]
+        if not gaps or not held:
+            return False
+
+        def added(key: Any, seed: int) -> dict[str, Counter[int | None]]:
+            """To the rows of this sample, in parts that are too large to be equal by chance."""
+            alone = _large_rows(self.collate(self.again([key]), seed)[0], 1)
+            both = _large_rows(self.collate(self.again([gaps[0], key]), seed)[0], 2)
+            return {
+                name: rows - alone[name]
+                for name, rows in both.items()
+                if alone.get(name, rows) < rows
+            }
+
+        first = added(held[0], SEED)
+        others = added(held[-1], SEED), added(held[0], OTHER_SEED)
+        return any(
+            rows != other.get(name, rows) for name, rows in first.items() for other in others
+        )
+
     def parted(self, keys: list[Any]) -> Iterator[str]:
         """Whether rows go together otherwise, or are cut, once two samples are exchanged.
 
@@ -158,6 +191,15 @@ def _size_of(part: Any) -> Any:
     if isinstance(part, torch.Tensor | np.ndarray):
         return tuple(part.shape)
     return sum(len(row) for row in part if isinstance(row, Sequence | torch.Tensor | np.ndarray))
+
+
+def _large_rows(batch: Any, n_rows: int) -> dict[str, Counter[int | None]]:
+    """The hashes of the rows of its parts that are too large to be equal by chance."""
+    return {
+        name: Counter(_rows(part))
+        for name, part in parts_of(batch, n_rows).items()
+        if np.prod(_size_of(part)) >= LARGE * n_rows
+    }
 
 
 def _rows(part: Any) -> list[int | None]:

@@ -29,6 +29,8 @@ RANDOM, NOT_COMPARED = "random", "not compared"
 WRONG = (BUFFER, REPLACED, CHANGED, DROPPED)
 UNKNOWN = (RANDOM, NOT_COMPARED)
 UNSURE = (BUFFER, REPLACED, CHANGED)  # or random: a second reading tells
+NOTHING = content_number(None)
+MOST_LIKELY = 1e-3  # of what came by chance, to be taken for something else
 LEAST_TAIL = 4  # keys that hold what earlier ones hold: fewer may be rows that are there twice
 
 WORDS = {
@@ -140,12 +142,20 @@ def compare_contents(
     ]
     if states.count(RANDOM) > states.count(SAME):  # those that are the same are so by chance
         states = [RANDOM if state == SAME else state for state in states]
-    table = delivered.assign(state=states)
+    in_two_workers = _in_two_workers(delivered.assign(number=[judge.number(*row) for row in rows]))
+    if in_two_workers.any():
+        found = zip(in_two_workers, states, strict=True)
+        states = [REPLACED if twice and state == RANDOM else state for twice, state in found]
     known = [each for of, each in collated.items() if len(each.numbers) == sizes[of]]
     n_left_out, n_unknown = lacking_rows(known)
+    gaps = [judge.number(*row) == NOTHING for row in rows]
     trial = CollateTrial()
     if "collate_fn" in names:
-        trial = pristine.try_collate(_first_batches(rows), budget_s / 2)
+        trial = pristine.try_collate(_some_batches(rows, gaps), budget_s / 2)
+    if trial.fills_gaps:
+        states = [DROPPED if is_gap else state for is_gap, state in zip(gaps, states, strict=True)]
+        n_left_out = states.count(DROPPED)
+    table = delivered.assign(state=states)
     faults = trial.faults
     sentence = _sentence(states, reference, n_left_out)
     if faults:
@@ -156,7 +166,11 @@ def compare_contents(
         sentence += ", before collate_fn made fewer rows of them"
     elif "collate_fn" in names and SAME in states and not n_left_out:
         sentence += f", before collate_fn={names['collate_fn']} made batches of them"
-    notes = (*_notes(table, reference, n_left_out, names, faults), *on_fewer_rows(n_unknown, names))
+    own_orders = REPLACED in states and (table["state"] == REPLACED).equals(in_two_workers)
+    notes = (
+        *_notes(table, reference, n_left_out, names, trial, own_orders),
+        *on_fewer_rows(n_unknown, names),
+    )
     return ComparedContents(
         table, reference, n_left_out, sentence, notes, n_unknown, trial, "collate_fn" in names
     )
@@ -173,13 +187,42 @@ def _by_batch(trace: Trace, noted: Sequence[Sequence[Collated]]) -> dict[tuple[i
     }
 
 
-def _first_batches(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    """The keys of the first batches of the first epoch."""
+def _some_batches(rows: Sequence[tuple[Any, ...]], gaps: Sequence[bool]) -> list[list[Any]]:
+    """The keys of the first batches of the first epoch, and of the first that has gaps.
+
+    There, the gaps come first.
+    """
     batches: dict[Any, list[Any]] = {}
-    for key, epoch, batch, _ in rows:
-        if epoch == rows[0][1] and (batch in batches or len(batches) < N_BATCHES):
+    with_gaps: dict[Any, list[Any]] = {}
+    for (key, epoch, batch, _), is_gap in zip(rows, gaps, strict=True):
+        if epoch == rows[0][1]:
             batches.setdefault(batch, []).append(key)
-    return list(batches.values())
+            if is_gap:
+                with_gaps.setdefault(batch, []).append(key)
+    chosen = list(batches.values())[:N_BATCHES]
+    for batch, keys in list(with_gaps.items())[:1]:
+        chosen.append([*keys, *(key for key in batches[batch] if key not in keys)])
+    return chosen
+
+
+def _in_two_workers(delivered: pd.DataFrame) -> pd.Series:
+    """Which samples another worker has given before in this epoch, under another key.
+
+    All False unless the workers have the data in orders of their own: then none gives a sample
+    twice itself. Where they draw the same random numbers, they give the same at the same place.
+    """
+    place = delivered.groupby(["epoch", "worker"]).cumcount()
+    known = delivered.assign(place=place).dropna(subset=["number"])
+    again = known[known.duplicated(["epoch", "number"])]
+    pairs = again.merge(known, on=["epoch", "number"], suffixes=("", "_before"))
+    pairs = pairs[pairs["key"] != pairs["key_before"]]
+    in_one = (pairs["worker"] == pairs["worker_before"]).any()
+    shares = known["worker"].value_counts(normalize=True)
+    by_chance = (1 - (shares**2).sum()) ** len(again)
+    alike = (pairs["place"] == pairs["place_before"]).mean() > 1 / 2
+    if pairs.empty or in_one or alike or by_chance > MOST_LIKELY:
+        again = again.iloc[:0]
+    return delivered.index.to_series().isin(again.index)
 
 
 def names_of(**functions: Any) -> dict[str, str]:
@@ -210,7 +253,6 @@ class _Judge:
         for key, number in reference.numbers.items():
             if number is not None and key not in reference.swallowed:
                 self._owners.setdefault(number, key)
-        self._nothing = content_number(None)
 
     def state(self, key: Any, epoch: int, batch_number: int, position: int) -> str:
         """The state of the sample at this position of a batch, which was asked for by this key."""
@@ -218,7 +260,7 @@ class _Judge:
         if batch is None or len(batch.numbers) != self._sizes[epoch, batch_number]:
             return NOT_COMPARED  # a dataset that makes the batches returns one for many keys
         number = batch.numbers[position]
-        if number == self._nothing and batch.n_rows == batch.n_but(self._nothing):
+        if number == NOTHING and batch.n_rows == batch.n_but(NOTHING):
             return DROPPED
         own = self._own.get(key) if isinstance(key, READABLE) else None
         if number is None or (own is None and key not in self._by_chance):
@@ -234,6 +276,12 @@ class _Judge:
         if key in self._by_chance:
             return RANDOM
         return REPLACED if is_of_other else CHANGED
+
+    def number(self, key: Any, epoch: int, batch_number: int, position: int) -> int | None:
+        """The hash of what came, where that is known."""
+        batch = self._collated.get((epoch, batch_number))
+        known = batch is not None and len(batch.numbers) == self._sizes[epoch, batch_number]
+        return batch.numbers[position] if known else None
 
     def note_chance(
         self, keys: list[Any], read_again: Callable[[list[Any]], Mapping[Any, int | None]]
@@ -293,10 +341,11 @@ def _notes(
     reference: Reference,
     n_left_out: int,
     names: Mapping[str, str],
-    faults: Sequence[str],
+    trial: CollateTrial,
+    own_orders: bool,
 ) -> Iterator[str]:
     states = set(table["state"])
-    yield from (f"{fault[:1].upper()}{fault[1:]}." for fault in faults[1:])
+    yield from (f"{fault[:1].upper()}{fault[1:]}." for fault in trial.faults[1:])
     if BUFFER in states or reference.reused:
         yield ONE_BUFFER
     if reference.reads_change:
@@ -309,12 +358,18 @@ def _notes(
         yield _note_on_swallowed(table, reference)
     elif reference.reads_change:
         pass  # which says it all
+    elif own_orders:
+        yield (
+            "Each worker has the data in an order of its own, by chance: a key stands for one "
+            "sample in one worker and for another in the next. Remedy: one order for all, such as "
+            "ORDER BY a key, a sorted list of files, or a shuffle with a seed."
+        )
     elif {REPLACED, CHANGED} & states and not (table["worker"] >= 0).any():
         yield (
             "The data has changed while the loader ran: something works in place on what the "
             "dataset keeps, be it a transform, collate_fn or the loop. Remedy: copy it before."
         )
-    elif {REPLACED, CHANGED} & states and not faults:
+    elif {REPLACED, CHANGED} & states and not trial.faults:
         init = names.get("worker_init_fn")
         blamed = f"worker_init_fn={init} changes" if init else "something changes"
         yield (
@@ -323,9 +378,12 @@ def _notes(
             "connection or other handle that was opened before the fork: open it in the worker."
         )
     if n_left_out:
+        leaves_out = "leaves out samples"
+        if trial.fills_gaps:
+            leaves_out = "puts other samples in the place of those that are None"
         yield (
-            f"collate_fn={names.get('collate_fn', '')} leaves out samples. Leave such keys out of "
-            "the dataset, so that batches have their size, and no evaluation lacks them unseen."
+            f"collate_fn={names.get('collate_fn', '')} {leaves_out}. Leave such keys out of the "
+            "dataset, so that batches have their size, and no evaluation lacks them unseen."
         )
     silent = [
         error
@@ -340,7 +398,8 @@ def _notes(
         )
     n_random = int((table["state"] == RANDOM).sum())
     if n_random and n_random < len(table):
-        yield f"{count(n_random, 'sample')} differ with each read (random), and were not compared."
+        differ = count(n_random, "sample differs", "samples differ")
+        yield f"{differ} with each read (random), and not compared."
     if (tail := repeated_tail(reference)) is not None:
         yield (
             f"Key {tail.first:,} and those after it hold {tail.held}: the dataset is longer than "

@@ -149,9 +149,12 @@ def _left_out(case: Case) -> Seen | None:
         n_left_out, n = compared.n_left_out, len(compared.table)
     if not n_left_out:
         return None
+    instead = "or more: their batches have fewer rows"
+    if compared is not None and compared.collate_trial.fills_gaps:
+        instead = "which are None, and puts others in their place"
     return seen(
         f"collate_fn={_name_of_collate(case)} leaves out {n_left_out} of "
-        f"{count(n, 'sample')}, or more: their batches have fewer rows",
+        f"{count(n, 'sample')}, {instead}",
         fix="""
 good = [index for index in range(len(dataset)) if dataset[index] is not None]  # once
 DataLoader(torch.utils.data.Subset(dataset, good), ...)  # and collate_fn leaves out none
@@ -209,6 +212,8 @@ def _other_data_in_workers(case: Case) -> Seen | None:
         fix="""
 def worker_init_fn(worker_id):
     ...  # leave the data of get_worker_info().dataset as it is, or change it alike in each worker
+
+# and where data is opened in the worker: one order for all, such as ORDER BY id or sorted(files)
 """,
     )
 
