@@ -142,13 +142,14 @@ def compare_contents(
     ]
     if states.count(RANDOM) > states.count(SAME):  # those that are the same are so by chance
         states = [RANDOM if state == SAME else state for state in states]
-    in_two_workers = _in_two_workers(delivered.assign(number=[judge.number(*row) for row in rows]))
+    numbers = pd.Series([judge.number(*row) for row in rows], dtype=object)
+    in_two_workers = _in_two_workers(delivered.assign(number=numbers))
     if in_two_workers.any():
         found = zip(in_two_workers, states, strict=True)
         states = [REPLACED if twice and state == RANDOM else state for twice, state in found]
     known = [each for of, each in collated.items() if len(each.numbers) == sizes[of]]
     n_left_out, n_unknown = lacking_rows(known)
-    gaps = [judge.number(*row) == NOTHING for row in rows]
+    gaps = [number == NOTHING for number in numbers]
     trial = CollateTrial()
     if "collate_fn" in names:
         trial = pristine.try_collate(_some_batches(rows, gaps), budget_s / 2)
@@ -280,8 +281,9 @@ class _Judge:
     def number(self, key: Any, epoch: int, batch_number: int, position: int) -> int | None:
         """The hash of what came, where that is known."""
         batch = self._collated.get((epoch, batch_number))
-        known = batch is not None and len(batch.numbers) == self._sizes[epoch, batch_number]
-        return batch.numbers[position] if known else None
+        if batch is None or len(batch.numbers) != self._sizes[epoch, batch_number]:
+            return None
+        return batch.numbers[position]
 
     def note_chance(
         self, keys: list[Any], read_again: Callable[[list[Any]], Mapping[Any, int | None]]
