@@ -60,7 +60,7 @@ def _as_one(traces: list[Trace]) -> Trace:
     return Trace(**tables, meta={**traces[0].meta, "world_size": len(traces)})
 
 
-FOR_EVER = 2.0  # steps that a wait without end is drawn as: past the edge of the figure
+FOR_EVER = 2.0  # steps that one without end is drawn as: past the edge of the figure
 
 
 def unequal_ends(samples: int, ranks: int, batch_size: int) -> Figure:
@@ -74,13 +74,13 @@ def unequal_ends(samples: int, ranks: int, batch_size: int) -> Figure:
     fewest = min(n_batches)
     waiting = [n > fewest for n in n_batches]
     steps = [(step, step, step + 0.92) for step in range(fewest)]
-    for_ever = [(fewest, fewest, fewest + FOR_EVER)]
+    without_end = (fewest, fewest, fewest + FOR_EVER)
     names = [
         f"rank {rank} · {count(share, 'sample')}, {count(n, 'batch', 'batches')}"
         for rank, (share, n) in enumerate(zip(shares, n_batches, strict=True))
     ]
     groups = [
-        ("", Streams({name: steps}, waits=for_ever if waits else []))
+        ("", Streams({name: [*steps, without_end] if waits else steps}))
         for name, waits in zip(names, waiting, strict=True)
     ]
     title = f"All ranks end after {count(fewest, 'step')}"
@@ -88,7 +88,9 @@ def unequal_ends(samples: int, ranks: int, batch_size: int) -> Figure:
         wait, have = "waits" if n == 1 else "wait", "has" if ranks - n == 1 else "have"
         gone = _ranks(n, ranks - 1)
         title = f"{_ranks(0, n - 1).capitalize()} {wait} in vain: {gone} {have} no batch {fewest}"
-    numbers = "worked out · a box is a step · hatched: waits in all_reduce"
+    numbers = "worked out · a box is a step with its all_reduce"
+    if any(waiting):
+        numbers += ", and the last one never ends"
     return compared_streams(groups, title=title, numbers=numbers, x="steps", seconds=fewest + 1.5)
 
 
