@@ -1,5 +1,6 @@
 """The public names: all there, all documented, and free until they are used."""
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -25,17 +26,12 @@ def test_an_unknown_name_is_an_attribute_error():
         loaderviz.tmieline  # noqa: B018
 
 
-def printed_by(code):
-    """Of a process of its own, which has imported torch."""
-    code = "import torch\n" + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
-
-
-def test_nothing_heavy_is_imported_until_it_is_used_and_no_collection_is_made_meanwhile():
-    """One that became due would be made by every forked worker anew, 0.1 s each."""
+@pytest.fixture(scope="module")
+def told():
+    """What one new process, which has imported torch, says of its imports, line by line."""
     code = """
-        import gc, sys
+        import torch
+        import gc, importlib, importlib.util as util, sys
         before, older = set(sys.modules), []
         gc.callbacks.append(lambda phase, told: older.append(told["generation"] > 0))
         import loaderviz
@@ -43,32 +39,43 @@ def test_nothing_heavy_is_imported_until_it_is_used_and_no_collection_is_made_me
         print(any(older), gc.isenabled())
         import loaderviz.recorder
         heavy = {"plotly", "pandas", "pyarrow", "ipywidgets", "anywidget", "PIL"}
+        heavy |= {"pytorch_lightning", "transformers"}
         print(sorted(heavy & (set(sys.modules) - before)))
         gc.disable()
-        import importlib
         importlib.reload(loaderviz.recorder)
         print(gc.isenabled())
         print(loaderviz.figures.causes.__name__)
-    """
-    assert printed_by(code) == ["False True", "[]", "False", "causes"]
 
+        def ask(name):
+            try:
+                getattr(loaderviz, name)
+            except loaderviz.LoaderVizError as error:
+                print(error)
 
-def test_without_the_widgets_what_needs_them_says_what_to_install():
-    code = """
-        import importlib.util as util, sys
         find_spec = util.find_spec
-        import loaderviz
         for absent in ("ipywidgets", "anywidget"):
             util.find_spec = lambda name, *more: None if name == absent else find_spec(name, *more)
             sys.modules[absent] = None
             loaderviz.timeline, loaderviz.recommend
-            try:
-                loaderviz.explore
-            except loaderviz.LoaderVizError as error:
-                print(error)
+            ask("explore")
             del sys.modules[absent]
+        util.find_spec = lambda *_: None
+        ask("lightning")
+        ask("transformers")
     """
-    assert printed_by(code) == [
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_nothing_heavy_is_imported_until_it_is_used_and_no_collection_is_made_meanwhile(told):
+    """One that became due would be made by every forked worker anew, 0.1 s each."""
+    assert told[:4] == ["False True", "[]", "False", "causes"]
+
+
+def test_without_a_library_what_needs_it_says_what_to_install(told):
+    assert told[4:6] == [
         f"controls need {absent}, which is not installed: pip install 'loaderviz[notebook]'"
         for absent in ("ipywidgets", "anywidget")
     ]
+    for library, error in zip(("lightning", "transformers"), told[6:], strict=True):
+        assert re.search(rf"which is not installed: pip install '?{library}", error)

@@ -144,13 +144,6 @@ def delivered(loader):
     return sorted(int(sample) for batch in loader for sample in batch)
 
 
-@pytest.mark.slow
-def test_workers_that_are_spawned_share_out_as_others_do():
-    options = {"batch_size": 3, "num_workers": 2, "multiprocessing_context": "spawn"}
-    loader = DataLoader(Items(list(range(11))), worker_init_fn=shard_init("items"), **options)
-    assert delivered(loader) == list(range(11))
-
-
 @pytest.mark.parametrize("persistent", [False, True])
 def test_every_epoch_has_every_sample_once(persistent):
     loader = DataLoader(
