@@ -11,13 +11,9 @@ import pytest
 import torch
 from torch.utils.data import (
     BatchSampler,
-    ConcatDataset,
     DataLoader,
-    RandomSampler,
     SequentialSampler,
     StackDataset,
-    Subset,
-    SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
 )
@@ -41,15 +37,11 @@ class EveryOther:
         return 4
 
 
+# Of subsets and concatenated datasets are those of test_record_exactly.py.
 DATASETS = {
     "tensors": lambda: TensorDataset(torch.arange(N), torch.ones(N, 2)),
     "drawn": lambda: Keys(N),
     "all at once": lambda: Bulk(N),
-    "a list": lambda: [[i, float(i), f"{i}", None is None] for i in range(N)],
-    "subset": lambda: Subset(Keys(N), [5, 1, 1, 3]),
-    "concatenated": lambda: ConcatDataset(
-        [TensorDataset(torch.zeros(3)), TensorDataset(torch.ones(4))]
-    ),
     "stacked": lambda: StackDataset(a=Keys(N), b=TensorDataset(torch.arange(N))),
     "fails": lambda: Refusing(N, 4, KeyError("no sample 4")),
     "stream": lambda: Stream(4, 3),
@@ -67,11 +59,7 @@ ORDERS = {
     "shuffled": lambda dataset: {"shuffle": True},
     "with a generator": lambda dataset: {"shuffle": True, "generator": seeded()},
     "own sampler": lambda dataset: {"sampler": EveryOther()},
-    "subset sampler": lambda dataset: {"sampler": SubsetRandomSampler([0, 3, 2])},
     "weighted": lambda dataset: {"sampler": WeightedRandomSampler([0.1] * 4, 5)},
-    "with replacement": lambda dataset: {
-        "sampler": RandomSampler(dataset, replacement=True, num_samples=5)
-    },
     "batch sampler": lambda dataset: {
         "batch_sampler": BatchSampler(SequentialSampler(dataset), 2, drop_last=True)
     },

@@ -50,7 +50,6 @@ TORCH_LOSES = "_RecordedMulti.__del__"
     ("scenario", "every"),
     [
         ("here", 1501),
-        pytest.param("here", 401, marks=pytest.mark.slow),
         pytest.param("workers", 1501, marks=pytest.mark.slow),
         pytest.param("persistent", 1501, marks=pytest.mark.slow),
     ],

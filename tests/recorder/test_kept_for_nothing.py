@@ -29,18 +29,17 @@ def named(batches: DataLoader[Any]) -> Iterator[Any]:
         yield next(kept)
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize(
-    ("repeat", "keeps"),
+    ("repeat", "keeps", "num_workers"),
     [
-        (itertools.cycle, True),
-        (named, True),
-        (lambda batches: enumerate(itertools.cycle(batches)), True),
-        (forever, False),
-        (lambda batches: itertools.chain.from_iterable(itertools.repeat(batches)), False),
-        (lambda batches: itertools.chain(batches, batches, batches), False),
+        (itertools.cycle, True, 0),
+        (itertools.cycle, True, 1),
+        (named, True, 0),
+        (lambda batches: enumerate(itertools.cycle(batches)), True, 0),
+        (forever, False, 0),
+        (lambda batches: itertools.chain.from_iterable(itertools.repeat(batches)), False, 0),
+        (lambda batches: itertools.chain(batches, batches, batches), False, 1),
     ],
-    ids=["cycle", "in a variable", "numbered", "generator", "anew", "chain"],
 )
 def test_batches_that_cycle_keeps_are_told(repeat, keeps, num_workers, tmp_path):
     data = loader(num_workers)

@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 import warnings
-import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -408,14 +407,3 @@ def test_a_recording_says_how_it_stands():
     assert rec.snapshot() is rec.trace
     with pytest.raises(lv.LoaderVizError, match="once"):
         rec.__enter__()
-
-
-def test_a_recording_that_is_kept_does_not_keep_the_loader_alive():
-    loader = DataLoader(Keys(4), num_workers=1, persistent_workers=True)
-    with lv.record(loader) as rec:
-        list(loader)
-    gone = weakref.ref(loader)
-    del loader
-    gc.collect()
-    assert gone() is None
-    assert rec.trace.summary().n_batches == 4

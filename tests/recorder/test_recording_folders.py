@@ -38,7 +38,7 @@ def labels(folders):
 
 
 def test_processes_that_begin_in_one_path_at_once_keep_a_recording_each(tmp_path):
-    n_rounds, path = 10, tmp_path / "run"
+    n_rounds, path = 4, tmp_path / "run"
     with (
         begun("one", path, n_rounds) as one,
         begun("two", path, n_rounds) as two,

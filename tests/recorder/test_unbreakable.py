@@ -411,10 +411,21 @@ OF_WORKERS = [
     (control_page.Control, "is_stopped"),
     (dataloader_hooks, "time_pins"),
 ]
+
+
+def runs_in_worker(part: tuple[Any, str]) -> bool:
+    """Whether it is a worker that fails, or where its end is noted, once there is one."""
+    owner, name = part
+    return owner in (timed_fetch, fetch_spool.FetchSpool, Spool) or name in (
+        "_note_workers",
+        "_note_exits",
+    )
+
+
 PARTS = [
     *((part, 0) for part in OF_BOTH + OF_THIS_PROCESS),
     *((part, 1) for part in OF_WORKERS),
-    *(pytest.param(part, 1, marks=pytest.mark.slow) for part in OF_BOTH),
+    *(pytest.param(part, 1, marks=pytest.mark.slow) for part in OF_BOTH if runs_in_worker(part)),
 ]
 
 

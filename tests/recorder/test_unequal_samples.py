@@ -124,8 +124,14 @@ UNEQUAL: dict[str, tuple[Any, dict[str, Any], str | None]] = {
 }
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
-@pytest.mark.parametrize("name", UNEQUAL)
+# Of a worker those where torch's error, or the way to it, is another one there.
+IN_A_WORKER = ["a dict", "a larger first", "bulk", "names", "a stream", "masks", "a loader inside"]
+
+
+@pytest.mark.parametrize(
+    ("name", "num_workers"),
+    [*((name, 0) for name in UNEQUAL), *((name, 1) for name in IN_A_WORKER)],
+)
 def test_the_part_and_the_two_samples_are_named(name, num_workers):
     dataset, options, text = UNEQUAL[name]
     assert failed(DataLoader(dataset, batch_size=4, num_workers=num_workers, **options)) == text

@@ -221,7 +221,7 @@ def test_those_of_a_worker_that_was_spawned_too(tmp_path):
 
 def test_past_max_bytes_it_is_known_where_the_loop_is(tmp_path, monkeypatch):
     monkeypatch.setattr(examine_rank, "LEAST_S", 0.0)
-    loader = DataLoader(range(20_000))
+    loader = DataLoader(range(9_000))
     with lv.record(loader, path=tmp_path / "run", max_bytes=1 << 20):
         for _ in loader:
             pass
