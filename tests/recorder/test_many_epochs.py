@@ -86,12 +86,3 @@ def test_a_large_file_stays_where_it_is(loader, tmp_path, monkeypatch):
     assert len(list((tmp_path / "run").glob("worker-*"))) == 2 * N_WORKERS
     assert not (tmp_path / "run" / ENDED_WORKERS_NAME).exists()
     assert is_whole(lv.load(tmp_path / "run"), 2)
-
-
-def test_a_limit_is_for_what_is_there_at_a_time(loader, tmp_path):
-    with lv.record(loader, path=tmp_path / "run", max_bytes=1 << 20) as recording:
-        for _ in range(10):  # 10 epochs of files would take more
-            list(loader)
-            used = sum(path.stat().st_size for path in (tmp_path / "run").iterdir())
-            assert used <= 1 << 20
-    assert is_whole(recording.trace, 10)

@@ -4,7 +4,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from loaderviz.recorder import recording_folders, session
+from loaderviz.recorder import recording_folders
 from loaderviz.trace.parquet import write_parquet
 from own_code import in_recorder
 
@@ -60,24 +60,7 @@ def test_where_the_file_cannot_be_written_the_folder_stays(as_rank, tmp_path, mo
     assert lv.load(tmp_path / "rank-00000").samples["key"].tolist() == [*range(6)]
 
 
-def test_a_second_ctrl_c_while_the_trace_is_made_leaves_the_folder(as_rank, tmp_path, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    as_rank(0)
-    loader = DataLoader(range(6), batch_size=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(session, "read_folder", interrupt)
-        with pytest.raises(KeyboardInterrupt), lv.record(loader, path=tmp_path) as rec:
-            list(loader)
-    with pytest.raises(
-        lv.LoaderVizError, match=r"interrupted .* loaderviz\.load\('.*rank-00000'\)"
-    ):
-        _ = rec.trace
-    assert lv.load(tmp_path / "rank-00000").samples["key"].tolist() == [*range(6)]
-
-
-def test_one_while_the_file_is_written_leaves_the_folder_and_the_trace(
+def test_ctrl_c_while_the_file_is_written_leaves_the_folder_and_the_trace(
     as_rank, tmp_path, monkeypatch
 ):
     def interrupt(*_):
