@@ -135,7 +135,9 @@ def test_max_bytes_shortens_what_is_kept(short, tmp_path, monkeypatch):
     assert rec.trace.windows["batches"].sum() == n_epochs * N / BATCH
 
 
-def test_it_is_saved_and_opened_again(short, tmp_path):
+def test_it_is_opened_again_and_nothing_that_may_have_come_before_is_called_missing(
+    short, tmp_path, loaderviz
+):
     loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
     _, trace = ended(loader, path=tmp_path / "run")
     trace.save(tmp_path / "run.parquet")
@@ -144,11 +146,6 @@ def test_it_is_saved_and_opened_again(short, tmp_path):
         assert again.windows.equals(trace.windows)
         assert again.incidents.equals(trace.incidents)
     assert trace.of_loader(0).windows.equals(trace.windows)
-
-
-def test_nothing_that_may_have_come_before_is_called_missing(short, tmp_path, loaderviz):
-    loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
-    _, trace = ended(loader, path=tmp_path / "run")
     result = audit(trace)
     assert result.exactly_once is None
     assert "No sample in the trace came more than once" in result.verdict
@@ -268,7 +265,7 @@ def usual(n, seed=0, noise=0.03):
 
 
 @pytest.mark.parametrize("times", [1.5, 3, 20])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_shift_is_seen_in_its_second_window_and_ends_with_it(times, seed):
     values = usual(60, seed)
     values[30:34] *= times
@@ -277,13 +274,13 @@ def test_a_shift_is_seen_in_its_second_window_and_ends_with_it(times, seed):
     assert shift.now / shift.usual == pytest.approx(times, rel=0.1)
 
 
-def test_one_odd_window_and_a_hundred_healthy_hours_are_no_shift():
-    values = usual(6_000)
-    values[::500] *= 5
+def test_one_odd_window_and_a_healthy_day_are_no_shift():
+    values = usual(1_500)
+    values[::250] *= 5
     assert noted(values)[0] == []
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_small_shift_among_noise_is_seen_some_windows_later_and_noise_is_none(seed):
     values = usual(300, seed, noise=0.15)
     assert noted(values)[0] == []
@@ -319,20 +316,21 @@ def of_rank(rank, share, begun_s=0.0):
     return windows.packed(windows.rows_of(loop, reading, {"at_s": np.zeros(0)}, rank, 0.0, 60.0))
 
 
-def test_windows_of_ranks_are_on_one_clock():
+def test_windows_and_incidents_of_ranks_are_on_one_clock():
+    incident = {"incident": 1, "loader": None, "start_s": 0.0, "end_s": None}
     kept = [
         ({"windows": of_rank(0, 0.5), "begins_s": 100.0}, 0, 0, 0.0),
-        ({"windows": of_rank(0, 0.5), "begins_s": 90.0}, 1, 0, 5.0),
+        ({"windows": of_rank(0, 0.5), "begins_s": 90.0, "incidents": [incident]}, 1, 0, 5.0),
     ]
     meta = windows.merged(kept)
     assert meta["begins_s"] == 100.0
     pairs = [*zip(meta["windows"]["rank"], meta["windows"]["start_s"], strict=True)]
     starts = {rank: min(s for r, s in pairs if r == rank) for rank in (0, 1)}
     assert starts == {0: 0.0, 1: 15.0}
+    assert meta["incidents"][0]["start_s"] == 15.0  # also one at the very start
 
 
-@pytest.mark.parametrize("n_ranks", [1, 3])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("n_ranks", "theme"), [(1, "light"), (3, "dark")])
 def test_the_picture_has_the_rank_that_waits_most_on_top(n_ranks, theme):
     columns = {name: [] for name in windows.COLUMNS}
     for rank in range(n_ranks):
@@ -473,15 +471,6 @@ def test_what_the_beginning_promised_stands_beside_what_came():
     rows["batches"][:10] = [50] * 10  # the loop broke off: no epoch that is known to be whole
     rows["batches"][10:40] = [20] * 30
     assert whole_run(Trace.from_columns(meta=trace.meta)).promised_s is None
-
-
-def test_an_incident_at_the_very_start_is_moved_with_its_rank():
-    incident = {"incident": 1, "loader": None, "start_s": 0.0, "end_s": None}
-    kept = [
-        ({"windows": of_rank(0, 0.5), "begins_s": 100.0}, 0, 0, 0.0),
-        ({"windows": of_rank(1, 0.5), "begins_s": 90.0, "incidents": [incident]}, 1, 0, 5.0),
-    ]
-    assert windows.merged(kept)["incidents"][0]["start_s"] == 15.0
 
 
 class StandsStill(TensorDataset):

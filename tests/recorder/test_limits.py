@@ -117,7 +117,7 @@ class TestABudgetOfBytes:
     def test_streams_and_named_spans_stay_within_it(self, tmp_path):
         loader = DataLoader(Stream(12_000), batch_size=10, num_workers=1, collate_fn=len)
         with lv.record(loader, path=tmp_path, max_bytes=MIB) as rec:
-            for _ in range(3):
+            for _ in range(2):
                 for _batch in loader:
                     with lv.span("step"):
                         pass
