@@ -197,13 +197,10 @@ class RecordedSteps:
 
 
 def _metrics_of(summary: Summary, n_findings: int) -> dict[str, float]:
-    metrics = {
-        "wait_share": summary.wait_share,
-        "later_wait_share": summary.later_wait_share,
-        "findings": float(n_findings),
-    }
-    if not summary.waits_are_seen:  # as a thread of its own reads ahead
-        metrics = {"findings": float(n_findings)}
+    metrics = {"findings": float(n_findings)}
+    if summary.waits_are_seen:  # else a thread of its own reads ahead
+        metrics["wait_share"] = summary.wait_share
+        metrics["later_wait_share"] = summary.later_wait_share
     if summary.main_cause:
         metrics[f"first_cause/{summary.main_cause}"] = float(summary.causes["share"].iloc[0])
     return metrics

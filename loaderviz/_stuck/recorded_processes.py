@@ -155,8 +155,6 @@ def _note(folder: Path, pid: int) -> StackNote | None:
 
 
 def _is_in(stack: Stack, call: tuple[str, str]) -> bool:
-    return any(_is_call(frame, call) for frame in stack)
-
-
-def _is_call(frame: Frame, call: tuple[str, str]) -> bool:
-    return frame.file.endswith(call[0]) and frame.function == call[1]
+    """Whether one of its calls is of this function, in this file."""
+    file, function = call
+    return any(frame.file.endswith(file) and frame.function == function for frame in stack)

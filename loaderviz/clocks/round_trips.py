@@ -51,11 +51,8 @@ class Offset:
     @classmethod
     def from_pings(cls, pings: Sequence[tuple[int, int, int]]) -> Offset:
         """What the shortest round trip tells; each ping is (sent, theirs, received), in ns."""
-        return min((cls.from_ping(*ping) for ping in pings), key=lambda offset: offset._width_ns)
-
-    @property
-    def _width_ns(self) -> int:
-        return self.most_ns - self.least_ns
+        offsets = (cls.from_ping(*ping) for ping in pings)
+        return min(offsets, key=lambda offset: offset.most_ns - offset.least_ns)
 
     @property
     def middle_ns(self) -> int:

@@ -63,7 +63,7 @@ def _count(part: Any) -> int | None:
         counts = [_count(item) for item in items]
         if all(count == _SAMPLE for count in counts):  # of the first ones, and so of the others
             return list.__len__(part)
-        if all(_is_mapping(item) for item in items):
+        if all(issubclass(type(item), dict | UserDict) for item in items):
             known = [abs(count) for count in counts if count is not None]
             return sum(known) if len(known) == list.__len__(part) else None
         if all(issubclass(type(item), list) for item in items):
@@ -96,10 +96,6 @@ def _columns(part: Any) -> list[Any]:
     if is_dataclass(kind):
         return list(object.__getattribute__(part, "__dict__").values())[:MOST_PARTS]
     return []
-
-
-def _is_mapping(part: Any) -> bool:
-    return issubclass(type(part), dict | UserDict)
 
 
 def _shape(part: Any) -> tuple[int, ...] | None:

@@ -35,7 +35,8 @@ class WorkerAccounts:
 
     def __init__(self) -> None:
         thread = threading.get_native_id()
-        self._queued = _Book(Path(f"/proc/self/task/{thread}/schedstat"), _second_number)
+        schedstat = Path(f"/proc/self/task/{thread}/schedstat")
+        self._queued = _Book(schedstat, lambda text: int(text.split()[1]))
         self._throttled = _Book(machine.throttling_file(), machine.throttled_ns)
         self._process_ns = process_time_ns()
         self._children_ns = machine.children_cpu_ns()
@@ -103,10 +104,6 @@ class _Book:
             self._fd = -1
             return None
         return self._count - before
-
-
-def _second_number(text: bytes) -> int:
-    return int(text.split()[1])
 
 
 class ReadAccounts:
