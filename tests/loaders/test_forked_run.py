@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from loaderviz._doctor.loader_setup import Setup
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders import forked_run
 from loaderviz.loaders.forked_run import ChildProcess, fork_loses_cuda, may_fork, run_forked
-from loaderviz.widgets import real_runs
 from loaderviz.widgets.explorer_settings import ExplorerSettings
 from loaderviz.widgets.real_runs import LoaderRun
 
@@ -205,17 +203,14 @@ class TestWhereCudaWasAskedAbout:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: pytest.fail("asked"))
         assert not fork_loses_cuda()
 
-    def test_a_run_that_pins_is_spawned_and_another_starts_as_ever(self, monkeypatch):
-        methods = []
-
-        def started(*_args: Any, method: str | None) -> Any:
-            methods.append(method)
-            return SimpleNamespace(end=lambda: None)
-
-        monkeypatch.setattr(real_runs, "ChildProcess", started)
-        for pins in (True, False):
-            LoaderRun(ExplorerSettings(LoaderSettings(1, pin_memory=pins), n_samples=4)).close()
-        assert methods == ["spawn", None]
+    def test_a_run_that_pins_is_spawned_and_another_is_forked(self):
+        for pins, kind in ((True, "SpawnProcess"), (False, "ForkProcess")):
+            settings = ExplorerSettings(LoaderSettings(1, pin_memory=pins), n_samples=4)
+            run = LoaderRun(settings)
+            try:
+                assert type(run._process._process).__name__ == kind
+            finally:
+                run.close()
 
 
 def test_a_handler_that_raises_while_it_is_waited_for_is_heard():
