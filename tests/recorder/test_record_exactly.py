@@ -509,7 +509,7 @@ def test_an_endless_stream_that_is_left(num_workers):
 
 @pytest.mark.parametrize(
     ("shares", "batch_size", "drop_last"),
-    [((5, 1, 3), None, False), ((0, 4, 0), 2, False), ((2, 2, 2), 2, True)],
+    [((5, 1, 3), None, False), ((5, 1, 3), 2, True), ((0, 4, 0), 2, False)],
     ids=str,
 )
 def test_streams_of_three_uneven_shares(shares, batch_size, drop_last):
@@ -717,13 +717,7 @@ class TestStatefulDataLoader:
 
     @pytest.mark.parametrize(
         ("name", "num_workers"),
-        [
-            ("map-style", 2),
-            ("map-style with a state", 0),
-            ("bulk reads", 0),
-            ("a stateful stream", 2),
-            ("a stream without a state", 0),
-        ],
+        [("map-style", 2), ("a stateful stream", 2), ("a stream without a state", 0)],
     )
     def test_all_is_the_same_and_the_trace_is_complete(self, name, num_workers):
         own = "own" if name != "a stateful stream" else None
