@@ -8,6 +8,7 @@ what a killed process had not written is in the ring.
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -157,7 +158,8 @@ class _Reader:
 
     def _reading(self, words: Words, starts: Words, *, is_last: bool) -> Words:
         """What the fetches there took; ``is_last``: one of them is the last record of all."""
-        file: Any = _Part(words, self._tail.head.format)
+        # As much of a spool file as ``read_fetches`` asks for.
+        file: Any = SimpleNamespace(words=words, format=self._tail.head.format)
         fetches = read_fetches(file, {Tag.TASK: starts})
         heads = fetches.heads
         if is_last and len(heads) and heads[-1, Task.STATE] == State.RUNNING:
@@ -171,13 +173,6 @@ class _Reader:
         is_done: Words = (heads[:, Task.STATE] == State.DONE) & (ready > 0) & (began > 0)
         made: Words = values[is_done]
         return made
-
-
-class _Part:
-    """As much of a spool file as ``read_fetches`` asks for."""
-
-    def __init__(self, words: Words, format_: int) -> None:
-        self.words, self.format = words, format_
 
 
 def _loop_values(

@@ -34,7 +34,7 @@ class Stream(IterableDataset):
 def short(monkeypatch):
     """Rings of a fraction of a second, in small blocks."""
     monkeypatch.setattr(argument_checks, "LEAST_LAST_S", 0)
-    monkeypatch.setattr(windows, "LEAST_WINDOW_S", LAST_S / 4)
+    monkeypatch.setattr(windows, "LEAST_WINDOW_S", LAST_S / 2)
     monkeypatch.setattr("loaderviz.spool.RING_BLOCK_BYTES", 1 << 13)
     monkeypatch.setattr("loaderviz.spool.WINDOW_BYTES", 1 << 13)
 
