@@ -64,17 +64,6 @@ def to_format(number: int, path: Path) -> None:
     words.tofile(path)
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("recorded") / "run"
-    loader = DataLoader(SleepingDataset(20, 0.002), batch_size=4, num_workers=2)
-    with pytest.MonkeyPatch.context() as patch, record(loader, path=folder):
-        patch.setattr(spool_archive, "LARGEST_FILE_BYTES", 0)  # format 1 moves no files
-        for _batch in loader:
-            pass
-    return folder
-
-
 @pytest.mark.parametrize(
     ("number", "lacking"),
     [

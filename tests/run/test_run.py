@@ -130,7 +130,7 @@ def test_loaders_and_their_workers_end_when_the_script_is_done_with_them(tmp_pat
 
 
 READS_AHEAD = """
-import queue, threading
+import queue, sys, threading
 from torch.utils.data import DataLoader
 
 def ahead(batches):
@@ -143,25 +143,32 @@ def ahead(batches):
     while (batch := ready.get()) is not None:
         yield batch
 
-list(DataLoader(range(8)))
+if sys.argv[1:] == ["later"]:
+    list(DataLoader(range(8)))
 
 class Ahead(DataLoader):
     def __iter__(self):
         return ahead(super().__iter__())
 
-assert len(list(Ahead(range(8)))) == 8
+if sys.argv[1:] == ["unseen"]:
+    assert len(list(ahead(DataLoader(range(8))))) == 8
+else:
+    assert len(list(Ahead(range(8)))) == 8
 """
 
 
 @slow
-def test_the_wait_for_a_class_of_loaders_that_reads_ahead_is_seen_however_late_it_is_made(tmp_path):
+@pytest.mark.parametrize(("how", "n_batches"), [("later", 16), ("unseen", 8)])
+def test_of_a_thread_that_reads_ahead_the_loops_wait_is_seen_where_a_class_of_loaders_has_it(
+    how, n_batches, tmp_path
+):
     (tmp_path / "ahead.py").write_text(READS_AHEAD)
-    done = run("--out", "run", "ahead.py", cwd=tmp_path)
+    done = run("--out", "run", "ahead.py", how, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "recorded 16 batches" in done.stderr
+    assert f"recorded {n_batches} batches" in done.stderr
     summary = recordings(tmp_path / "run")["rank-00000"].summary()
-    assert summary.n_batches == 16
-    assert summary.waits_are_seen
+    assert summary.n_batches == n_batches
+    assert summary.waits_are_seen == (how != "unseen")
 
 
 def assert_interrupted(done, trace):
@@ -247,6 +254,18 @@ def test_every_process_and_every_kind_of_loader_is_recorded(tmp_path):
     assert all(trace.meta["complete"] for trace in traces.values())
     main = traces["rank-00000"]
     assert [each["class"] for each in main.meta["loaders"]][:2] == ["StatefulDataLoader", "Late"]
+
+
+@slow
+def test_a_fit_of_lightning_is_recorded(tmp_path):
+    cache = str(tmp_path / "cache")
+    script = SCRIPTS / "lightning_fit.py"
+    done = run("--out", "run", script, cwd=tmp_path, TORCHINDUCTOR_CACHE_DIR=cache)
+    assert done.stdout.splitlines()[-1] == "fitted 6", done.stderr
+    (trace,) = recordings(tmp_path / "run").values()
+    assert [each["num_workers"] for each in trace.meta["loaders"]] == [2, 0]
+    assert trace.batches.groupby(["loader", "epoch"]).size().tolist() == [3, 3, 2, 2]
+    assert trace.batches["delivered_s"].notna().all()
 
 
 def test_a_script_that_loads_nothing_pays_next_to_nothing_and_is_told(tmp_path):

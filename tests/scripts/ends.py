@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from typing import NoReturn
 
 from torch.utils.data import DataLoader, Dataset
 
@@ -39,7 +40,7 @@ def be_killed(number: int, *, workers_too: bool = False) -> NoReturn:
 def main(end: str, num_workers: int) -> None:
     # Whoever runs the tests in the background of a shell ignores it, and so would this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    loader = DataLoader(Sick(end), batch_size=BATCH_SIZE, num_workers=2)
+    loader = DataLoader(Sick(end), batch_size=BATCH_SIZE, num_workers=num_workers)
     for number, _ in enumerate(loader, 1):
         print(number, flush=True)
         if number < N_BATCHES:
@@ -57,4 +58,4 @@ def main(end: str, num_workers: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]))
