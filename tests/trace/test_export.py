@@ -15,8 +15,9 @@ from loaderviz.trace.unread_samples import UnreadSamples
 from traces import made, recorded
 
 
-def test_csv_tables_hold_what_the_trace_does(tmp_path):
-    trace = recorded(70_000)
+def test_csv_tables_hold_what_the_trace_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(export_csv, "ROWS_AT_ONCE", 2000)
+    trace = recorded(5000)
     trace.batches.loc[3, "delivered_s"] = np.nan
     export_csv.write(trace, tmp_path / "out")
     for name in export_csv.TABLES:
