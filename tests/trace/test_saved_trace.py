@@ -280,19 +280,6 @@ class TestDamage:
         assert "does not match its digest" in refusal(place)
         assert "copy it again" in refusal(place)
 
-    @pytest.mark.parametrize(
-        "meta",
-        [
-            *("", "{", "[]", "null", "3", '{"a": ' + "[" * 100_000, '{"a": ' + "9" * 5000 + "}"),
-            *(b'{"a": "\xff"}', None),
-        ],
-        ids=range(9),
-    )
-    def test_meta_that_is_no_dict_in_json_is_refused(self, meta, content, place):
-        place.write_bytes(content)
-        rewrite(place, about={META_KEY: meta})
-        assert "is damaged" in refusal(place)
-
     def test_a_file_that_another_tool_wrote_in_the_same_format_is_opened(self, content, place):
         place.write_bytes(content)
         samples = lv.load(place).samples
@@ -323,8 +310,10 @@ class TestDamage:
         assert opened.summary().verdict == trace.summary().verdict
 
     @pytest.mark.parametrize(
-        "change",
+        "harm",
         [
+            *("", "{", "[]", "null", "3", '{"a": ' + "[" * 100_000, '{"a": ' + "9" * 5000 + "}"),
+            *(b'{"a": "\xff"}', None),
             lambda rows: rows.drop_columns(["n_bytes"]),
             lambda rows: rows.drop_columns(["end_ns"]),
             lambda rows: rows.append_column("more", pa.nulls(len(rows), pa.int64())),
@@ -339,11 +328,13 @@ class TestDamage:
             lambda rows: with_column(rows, "key", pa.repeat("9" * 5000, len(rows))),
             lambda rows: rows.take(np.zeros(150_000, int)),
         ],
-        ids=range(13),
+        ids=range(22),
     )
-    def test_a_file_of_other_columns_or_values_is_refused(self, change, content, place):
+    def test_a_file_of_another_meta_or_of_other_columns_or_values_is_refused(
+        self, harm, content, place
+    ):
         place.write_bytes(content)
-        rewrite(place, change)
+        rewrite(place, harm) if callable(harm) else rewrite(place, about={META_KEY: harm})
         assert "is damaged" in refusal(place)
 
     def test_a_trace_too_large_for_the_memory_is_not_called_damaged(
