@@ -37,11 +37,22 @@ def content(waiting):
     return found
 
 
+@pytest.fixture(scope="module")
+def page(content):
+    return page_of(content)
+
+
 @pytest.fixture(autouse=True)
 def unpredicted(content, monkeypatch):
     """... which no other test waits for."""
     told = Prediction(why_not="not asked for")
     monkeypatch.setattr("loaderviz.report.report_content.predict", lambda *_: told)
+
+
+@pytest.fixture
+def predicted(monkeypatch):
+    """... but these."""
+    monkeypatch.setattr("loaderviz.report.report_content.predict", predictions_and_audits.predict)
 
 
 def recorded(trace, **meta):
@@ -70,11 +81,9 @@ class TestItsContent:
         assert "num_workers=4" in action.code
         assert "some 4 gain most" in content.causes[0]["cure"]
 
-    @pytest.mark.parametrize("read_s", [0.0251, 0.04, 0.0937])  # for 3, 4 and 8 workers
-    def test_of_a_loader_without_workers_it_names_one_number(self, read_s, monkeypatch):
-        monkeypatch.setattr(
-            "loaderviz.report.report_content.predict", predictions_and_audits.predict
-        )
+    @pytest.mark.usefixtures("predicted")
+    @pytest.mark.parametrize("read_s", [0.0251, 0.0937])  # for 3 and 8 workers
+    def test_of_a_loader_without_workers_it_names_one_number(self, read_s):
         costs = Costs(sample_s=read_s / 4, step_s=0.012, cores=8)
         found = content_of(simulate(costs, num_workers=0, batch_size=4, n_batches=60))
         settings, *others = found.actions
@@ -85,12 +94,8 @@ class TestItsContent:
         assert f"num_workers={n} " in finding.fix
         assert finding.title not in [action.what for action in others]
 
-    def test_samples_in_memory_that_are_read_one_by_one_ask_for_slices_and_no_worker(
-        self, monkeypatch
-    ):
-        monkeypatch.setattr(
-            "loaderviz.report.report_content.predict", predictions_and_audits.predict
-        )
+    @pytest.mark.usefixtures("predicted")
+    def test_samples_in_memory_that_are_read_one_by_one_ask_for_slices_and_no_worker(self):
         costs = Costs(sample_s=5e-6, cpu_share=1.0, step_s=2e-4, cores=8)
         trace = simulate(costs, num_workers=0, batch_size=64, n_batches=100)
         about = {**trace.meta["loaders"][0], "one_by_one": True}
@@ -203,7 +208,7 @@ class TestItsContent:
         assert content.audits[0].audit.exactly_once is False
         assert "error" not in [action.kind for action in content.actions]
 
-    def test_where_the_wait_went_is_told_with_evidence_and_cure(self, content, waiting):
+    def test_where_the_wait_went_is_told_with_evidence_and_cure(self, content, page, waiting):
         table = waiting.summary().causes
         found = json.loads(json.dumps(content.data(), default=str))  # all that is said can be
         assert found["verdict"] == waiting.summary().verdict
@@ -213,7 +218,6 @@ class TestItsContent:
         found = found["causes"]
         assert [row["cause"] for row in found] == list(table["cause"])
         assert [row["seconds"] for row in found] == pytest.approx(list(table["seconds"]))
-        page = page_of(content)
         assert 'id="figure-causes"' in page
         text = plain_text(page)
         assert "Where the wait went" in text
@@ -264,15 +268,14 @@ class TestItsContent:
 
 
 class TestItsPage:
-    def test_holds_plotly_once_and_nothing_from_elsewhere(self, content):
-        page = page_of(content)
+    def test_holds_plotly_once_and_nothing_from_elsewhere(self, page):
         assert page.count(plotly_script()[:2000]) == 1
         assert len(page) < 2_000_000
         assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)=", page)
         assert "default-src &#39;none&#39;" in page
 
-    def test_says_what_is_simulated_and_of_what_there_are_bounds(self, content):
-        text = plain_text(page_of(content))
+    def test_says_what_is_simulated_and_of_what_there_are_bounds(self, page):
+        text = plain_text(page)
         assert " simulated " in text
         assert "would other settings do? bounds" in text
         assert "not measured" in text

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from damage import sealed
+from damage import rewrite_groups
 from loaderviz import schema
 from loaderviz.trace import Trace
 from loaderviz.trace.check_trace import META, MOST_EPOCHS, RANGES, TABLES, TEXTS
@@ -300,7 +300,7 @@ class TestDamage:
         trace = made()
         trace.save(place)
         lacking = [column for later in SINCE if later > number for column in SINCE[later]]
-        rewrite_whole(place, lambda rows: rows.drop_columns(lacking), {FORMAT_KEY: number})
+        rewrite_groups(place, lambda rows: rows.drop_columns(lacking), {FORMAT_KEY: number})
         opened = lv.load(place)
         assert_same(opened, trace)
         for column in lacking:
@@ -381,25 +381,7 @@ def rewrite(
     about: dict[bytes, Any] | None = None,
 ) -> None:
     """The file with other rows or metadata under a right digest: one row group for the samples."""
-    rewrite_whole(path, change, about, groups=[1])
-
-
-def rewrite_whole(
-    path: Path,
-    change: Callable[[Any], Any],
-    about: dict[bytes, Any] | None = None,
-    groups: list[int] | None = None,
-) -> None:
-    """The same for all row groups, or for some."""
-    parquet = pq.ParquetFile(path)
-    kept = range(parquet.num_row_groups) if groups is None else groups
-    tables = [change(parquet.read_row_group(i)) for i in kept]
-    with pq.ParquetWriter(path, tables[0].schema, store_schema=False) as writer:
-        metadata = {**parquet.metadata.metadata, **(about or {})}
-        writer.add_key_value_metadata({k: v for k, v in metadata.items() if v is not None})
-        for rows in tables:
-            writer.write_table(rows)
-    path.write_bytes(sealed(path.read_bytes()))
+    rewrite_groups(path, change, about, groups=[1])
 
 
 HOLDS_ITSELF: list[Any] = []
