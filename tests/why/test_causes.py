@@ -275,7 +275,7 @@ class TestTheFirstCause:
         assert row["seconds"] >= 4 * 0.1
         assert row["saves_s"] == pytest.approx(row["seconds"], rel=0.2)
         batches = recording.trace.batches
-        whole_s = batches["released_s"].max() - recording.trace.workers["started_s"].min()
+        whole_s = batches["released_s"].max() - recording.trace.workers["asked_s"].min()
         assert summary.elapsed_s == pytest.approx(whole_s, rel=0.2)  # the rest is between epochs
         assert_adds_up(recording.trace)
 
