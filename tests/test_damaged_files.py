@@ -44,7 +44,7 @@ def survives(consume, path):
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_damaged_file_gives_what_was_asked_for_or_a_refusal(layer, originals, tmp_path, capsys):
-    for number in range(4 * len(QUICK)):
+    for number in range(3 * len(QUICK)):
         noise = random.Random(f"{layer} {number}")
         path = damage(layer, originals, tmp_path / "case", noise)
         survives(CONSUMERS[QUICK[number % len(QUICK)]], path)
@@ -57,7 +57,7 @@ def test_a_damaged_file_gives_what_was_asked_for_or_a_refusal(layer, originals, 
 @pytest.mark.slow
 @pytest.mark.parametrize("consumer", sorted(SLOW))
 def test_nonsense_in_a_well_formed_file_does_so_in_every_reader(consumer, originals, tmp_path):
-    for number in range(4):
+    for number in range(2):
         noise = random.Random(f"{consumer} {number}")
         path = damage("values", originals, tmp_path / "case", noise)
         survives(CONSUMERS[consumer], path)
@@ -65,7 +65,7 @@ def test_nonsense_in_a_well_formed_file_does_so_in_every_reader(consumer, origin
 
 
 def test_a_damaged_profile_is_refused_or_taken_along(originals, tmp_path):
-    for number in range(12):
+    for number in range(8):
         damaged = damage_profile(originals, tmp_path / "case", random.Random(number))
         survives(lambda path: export_beside(path, originals), damaged)
         shutil.rmtree(tmp_path / "case")

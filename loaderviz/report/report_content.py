@@ -31,9 +31,9 @@ from loaderviz.trace.described_loaders import left_out, loader_description
 from loaderviz.trace.loaders_as_one import as_one, lives
 from loaderviz.why.causes.cause_texts import cause_rows
 from loaderviz.why.causes.costly_lines import costly_lines, known_cost
+from loaderviz.why.causes.resources_of_workers import one_by_one_s
 from loaderviz.why.loader_share import short_names
 from loaderviz.why.notes import NAMED, RECORD_ITS_OBJECT
-from loaderviz.why.samples_in_memory import one_by_one_s
 from loaderviz.why.shapes import Shapes
 from loaderviz.why.summary import Summary
 from loaderviz.why.verdict import NEVER_WAITS

@@ -54,8 +54,8 @@ def are_alike(meta: Mapping[str, Any], one: int, other: int) -> bool:
 
     They may read other samples, as of a dataset that is split anew for each epoch.
     """
-    first, second = ({**loader_description(meta, each), UNDERLYING: None} for each in (one, other))
-    return bool(first.get("iterated_at")) and first == second
+    first, second = (kind_of_life(loader_description(meta, each)) for each in (one, other))
+    return first is not None and first == second
 
 
 def kind_of_life(about: Mapping[str, Any]) -> str | None:

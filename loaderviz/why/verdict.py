@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from loaderviz.text import count, percent, rate
 from loaderviz.why.attribution import PHRASES
+from loaderviz.why.causes.resources_of_workers import one_by_one_s
 from loaderviz.why.line_of_cause import line_named
 from loaderviz.why.loader_share import is_cycled
 from loaderviz.why.notes import slowed_down
-from loaderviz.why.samples_in_memory import one_by_one_s
 from loaderviz.why.worker_cpus import others_compute, shared_cpus
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def _read_ahead(summary: Summary) -> str:
 def _single_batch(summary: Summary) -> str:
     """Of epochs of one batch each."""
     if summary.step_s < NO_STEP * summary.wait_s:
-        one = "One batch an epoch" if summary.epochs > 1 else "One batch in all"
-        return f"{one}: it shows what the start costs, not the pace"
+        return "One batch an epoch: it shows what the start costs, not the pace"
     return f"{_waits(summary, summary.wait_share)}: one batch, no overlap"
 
 

@@ -46,9 +46,9 @@ def test_the_same_run_twice_is_the_same():
 
 def test_runs_that_differ_by_chance_are_rarely_told_apart():
     wrong = sum(
-        change(compare(run(seed), run(1000 + seed))) != "within noise" for seed in range(20)
+        change(compare(run(seed), run(1000 + seed))) != "within noise" for seed in range(10)
     )
-    assert wrong <= 5  # 1 of 20 at 95 %; more than 5 have a chance of one in three thousand
+    assert wrong <= 3  # 1 of 20 at 95 %; more than 3 have a chance of one in a thousand
 
 
 def test_a_wait_that_is_half_as_long_is_found_and_is_better():
@@ -56,6 +56,10 @@ def test_a_wait_that_is_half_as_long_is_found_and_is_better():
     assert change(found) == change(found, "wait for a batch") == "better"
     assert found.verdict.startswith("B is")
     assert "faster" in found.verdict
+    assert "no setting differs" in found.verdict  # it may be the machine's
+    causes = found.measures.set_index("measure").filter(like="waiting: ", axis="index")
+    waiting = {each["measure"]: each for each in found.rows()}["wait for a batch"]
+    assert causes["a"].sum() == pytest.approx(waiting["a"])
     assert change(compare(run(1, wait=0.002), run(2, wait=0.004))) == "worse"
 
 
@@ -66,10 +70,11 @@ def test_what_waiting_does_not_explain_is_not_explained_by_it():
     assert "waits" not in found.verdict
 
 
-def test_where_nothing_was_set_otherwise_a_change_may_be_the_machine_s():
-    assert "no setting differs" in compare(run(1, wait=0.004), run(2, wait=0.002)).verdict
-    other = {"loaders": [{"num_workers": 4}]}
-    found = compare(run(1, wait=0.004), run(2, wait=0.002, meta=other))
+def test_what_was_set_otherwise_is_named():
+    about = {"loaders": [{"num_workers": 4}], "torch": "2.13.0"}
+    found = compare(run(1, wait=0.004), run(2, wait=0.002, meta=about))
+    assert found.settings == {"num_workers": (2, 4), "torch": (None, "2.13.0")}
+    assert "num_workers: 2 → 4" in str(found)
     assert "no setting differs" not in found.verdict
 
 
@@ -94,12 +99,6 @@ def test_the_cause_that_changed_most_is_named():
     assert named == {"waiting: collate"}  # what is not waited for has no row
 
 
-def test_causes_add_up_to_the_waiting():
-    found = compare(run(1, wait=0.004), run(2, wait=0.002)).measures.set_index("measure")
-    causes = found[found.index.str.startswith("waiting: ")]
-    assert causes["a"].sum() == pytest.approx(found.loc["wait for a batch", "a"])
-
-
 def test_a_cause_that_stays_is_no_worse_where_the_rest_takes_less():
     """Waits as before are a larger share of the time beside shorter steps."""
     runs = [run(seed, wait=0.02, step=step) for seed, step in ((1, 0.02), (2, 0.001))]
@@ -112,16 +111,10 @@ def test_a_cause_that_stays_is_no_worse_where_the_rest_takes_less():
 def test_the_interval_holds_the_true_ratio():
     true = (0.002 + 0.01) / (0.004 + 0.01)
     held = 0
-    for seed in range(16):
+    for seed in range(10):
         row = compare(run(seed), run(100 + seed, wait=0.004)).rows()[0]
         held += row["low"] <= true <= row["high"]
-    assert held >= 12  # 15 of 16 at 95 %
-
-
-def test_what_was_set_otherwise_is_named():
-    found = compare(run(0), run(0, meta={"loaders": [{"num_workers": 4}], "torch": "2.13.0"}))
-    assert found.settings == {"num_workers": (2, 4), "torch": (None, "2.13.0")}
-    assert "num_workers: 2 → 4" in str(found)
+    assert held >= 7  # 9 or 10 of 10 at 95 %
 
 
 def test_a_few_batches_are_too_few_to_tell():

@@ -37,11 +37,22 @@ def content(waiting):
     return found
 
 
+@pytest.fixture(scope="module")
+def page(content):
+    return page_of(content)
+
+
 @pytest.fixture(autouse=True)
 def unpredicted(content, monkeypatch):
     """... which no other test waits for."""
     told = Prediction(why_not="not asked for")
     monkeypatch.setattr("loaderviz.report.report_content.predict", lambda *_: told)
+
+
+@pytest.fixture
+def predicted(monkeypatch):
+    """... but these."""
+    monkeypatch.setattr("loaderviz.report.report_content.predict", predictions_and_audits.predict)
 
 
 def recorded(trace, **meta):
@@ -62,10 +73,7 @@ def plain_text(page):
 
 
 class TestItsContent:
-    def test_the_verdict_is_that_of_the_trace_and_the_first_action_changes_the_settings(
-        self, content, waiting
-    ):
-        assert content.summary.verdict == waiting.summary().verdict
+    def test_the_first_action_changes_the_settings(self, content):
         (action, *_) = content.actions
         assert action.what == "Change the settings: try 4 workers, up to 5 if the loop still waits"
         assert "num_workers 2 → 4. 2 workers make" in action.why
@@ -73,11 +81,9 @@ class TestItsContent:
         assert "num_workers=4" in action.code
         assert "some 4 gain most" in content.causes[0]["cure"]
 
-    @pytest.mark.parametrize("read_s", [0.0251, 0.04, 0.0937])  # for 3, 4 and 8 workers
-    def test_of_a_loader_without_workers_it_names_one_number(self, read_s, monkeypatch):
-        monkeypatch.setattr(
-            "loaderviz.report.report_content.predict", predictions_and_audits.predict
-        )
+    @pytest.mark.usefixtures("predicted")
+    @pytest.mark.parametrize("read_s", [0.0251, 0.0937])  # for 3 and 8 workers
+    def test_of_a_loader_without_workers_it_names_one_number(self, read_s):
         costs = Costs(sample_s=read_s / 4, step_s=0.012, cores=8)
         found = content_of(simulate(costs, num_workers=0, batch_size=4, n_batches=60))
         settings, *others = found.actions
@@ -88,12 +94,8 @@ class TestItsContent:
         assert f"num_workers={n} " in finding.fix
         assert finding.title not in [action.what for action in others]
 
-    def test_samples_in_memory_that_are_read_one_by_one_ask_for_slices_and_no_worker(
-        self, monkeypatch
-    ):
-        monkeypatch.setattr(
-            "loaderviz.report.report_content.predict", predictions_and_audits.predict
-        )
+    @pytest.mark.usefixtures("predicted")
+    def test_samples_in_memory_that_are_read_one_by_one_ask_for_slices_and_no_worker(self):
         costs = Costs(sample_s=5e-6, cpu_share=1.0, step_s=2e-4, cores=8)
         trace = simulate(costs, num_workers=0, batch_size=64, n_batches=100)
         about = {**trace.meta["loaders"][0], "one_by_one": True}
@@ -133,7 +135,7 @@ class TestItsContent:
         kept = changed(content, summary=idle, prediction=already_set)
         assert [each.kind for each in kept.actions] == ["fine"]
 
-    @pytest.mark.parametrize(("n_batches", "drawn"), [(8, True), (2000, False)])
+    @pytest.mark.parametrize(("n_batches", "drawn"), [(8, True), (1000, False)])
     def test_the_starts_are_drawn_where_they_cost(self, n_batches, drawn):
         costs = Costs(sample_s=0.01, step_s=0.012, startup_s=0.5, cores=8)
         trace = simulate(costs, num_workers=2, batch_size=4, n_batches=n_batches)
@@ -206,16 +208,16 @@ class TestItsContent:
         assert content.audits[0].audit.exactly_once is False
         assert "error" not in [action.kind for action in content.actions]
 
-    def test_where_the_wait_went_is_told_with_evidence_and_cure(self, content, waiting):
+    def test_where_the_wait_went_is_told_with_evidence_and_cure(self, content, page, waiting):
         table = waiting.summary().causes
         found = json.loads(json.dumps(content.data(), default=str))  # all that is said can be
+        assert found["verdict"] == waiting.summary().verdict
         assert found["simulated"] is True
         assert found["actions"][0]["code"] == content.prediction.recommendation.code
         assert found["predicted"]["settings"]["num_workers"] > 2
         found = found["causes"]
         assert [row["cause"] for row in found] == list(table["cause"])
         assert [row["seconds"] for row in found] == pytest.approx(list(table["seconds"]))
-        page = page_of(content)
         assert 'id="figure-causes"' in page
         text = plain_text(page)
         assert "Where the wait went" in text
@@ -266,15 +268,14 @@ class TestItsContent:
 
 
 class TestItsPage:
-    def test_holds_plotly_once_and_nothing_from_elsewhere(self, content):
-        page = page_of(content)
+    def test_holds_plotly_once_and_nothing_from_elsewhere(self, page):
         assert page.count(plotly_script()[:2000]) == 1
         assert len(page) < 2_000_000
         assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)=", page)
         assert "default-src &#39;none&#39;" in page
 
-    def test_says_what_is_simulated_and_of_what_there_are_bounds(self, content):
-        text = plain_text(page_of(content))
+    def test_says_what_is_simulated_and_of_what_there_are_bounds(self, page):
+        text = plain_text(page)
         assert " simulated " in text
         assert "would other settings do? bounds" in text
         assert "not measured" in text
@@ -315,8 +316,7 @@ class TestItsPage:
         assert "No batch was delivered" in text
         assert "holds no batch" in text
         assert list(tmp_path.iterdir()) == [tmp_path / "report.html"]
-
-    def test_a_recording_of_which_no_batch_was_taken_has_a_page(self):
+        # And one of which no batch was taken.
         blank = dict.fromkeys(("requested_s", "delivered_s", "released_s"), np.nan)
         trace = made(batches=6)
         trace = dataclasses.replace(trace, batches=trace.batches.assign(**blank, state="ready"))
@@ -331,27 +331,17 @@ class TestItsPage:
         assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
-class TestTheCommand:
-    def test_writes_the_page_and_names_it(self, loaderviz, tmp_path):
-        made(batches=1).save(tmp_path / "run.parquet")
-        done = loaderviz("report", tmp_path / "run.parquet", "--out", tmp_path / "page.html")
-        assert done.code == 0, done.err
-        assert done.out.splitlines()[-1] == str(tmp_path / "page.html")
-        assert (tmp_path / "page.html").stat().st_size > 1_000_000
-
-    def test_as_json_it_is_the_same_and_writes_no_page(self, loaderviz, tmp_path):
-        made(batches=1).save(tmp_path / "run.parquet")
-        found = json.loads(loaderviz("report", tmp_path / "run.parquet", "--json").out)
-        assert found["verdict"] == made(batches=1).summary().verdict
-        assert len(found["workers"]) == 2
-        assert found["predicted"] is None
-        assert not list(tmp_path.glob("*.html"))
-
-    def test_what_is_no_file_is_left_alone(self, loaderviz, tmp_path):
-        made(batches=1).save(tmp_path / "run.parquet")
-        done = loaderviz("report", tmp_path / "run.parquet", "--out", tmp_path)
-        assert done.code == 2
-        assert "is not a file" in done.err
+def test_the_command_writes_the_page_and_names_it_and_its_json_says_the_same(loaderviz, tmp_path):
+    made(batches=1).save(tmp_path / "run.parquet")
+    found = json.loads(loaderviz("report", tmp_path / "run.parquet", "--json").out)
+    assert found["verdict"] == made(batches=1).summary().verdict
+    assert len(found["workers"]) == 2
+    assert found["predicted"] is None
+    assert not list(tmp_path.glob("*.html"))
+    done = loaderviz("report", tmp_path / "run.parquet", "--out", tmp_path / "page.html")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-1] == str(tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 1_000_000
 
 
 def test_the_shapes_of_batches_are_on_the_page_where_they_were_measured(tmp_path):

@@ -200,6 +200,24 @@ def rewrite_parquet(path: Path, change: Callable[[dict[str, Any], Any], Any]) ->
     path.write_bytes(sealed(to.getvalue()))
 
 
+def rewrite_groups(
+    path: Path,
+    change: Callable[[pa.Table], pa.Table],
+    about: dict[bytes, Any] | None = None,
+    groups: list[int] | None = None,
+) -> None:
+    """The file with other rows and metadata under a right seal, of all row groups or of some."""
+    parquet = pq.ParquetFile(path)
+    kept = range(parquet.num_row_groups) if groups is None else groups
+    tables = [change(parquet.read_row_group(i)) for i in kept]
+    with pq.ParquetWriter(path, tables[0].schema, store_schema=False, compression="zstd") as writer:
+        metadata = {**parquet.metadata.metadata, **(about or {})}
+        writer.add_key_value_metadata({k: v for k, v in metadata.items() if v is not None})
+        for rows in tables:
+            writer.write_table(rows)
+    path.write_bytes(sealed(path.read_bytes()))
+
+
 def _may_be_damaged(path: Path) -> bool:
     """Whether it is still a file of its own, of a size that can be read."""
     return path.is_file() and not path.is_symlink() and path.stat().st_size < MOST_READ_BYTES

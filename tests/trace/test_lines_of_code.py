@@ -26,10 +26,7 @@ def test_a_line_of_the_user_has_the_calls_of_packages_that_it_makes():
     first = trace.lines().iloc[0]
     assert first[["share", "cpu_s", "waited_s"]].tolist() == pytest.approx([0.75, 2.9, 1.5])
     assert (first["file"], first["phase"]) == ("dataset.py", "read")
-
-
-def test_the_innermost_lines_are_anybodys():
-    assert table(with_lines(made()), user=False)[0] == [1191, 3.0, 3.0, 60]
+    assert table(trace, user=False)[0] == [1191, 3.0, 3.0, 60]  # the innermost, anybody's
 
 
 def test_a_stack_without_a_line_of_the_user_counts_by_its_first_package():

@@ -50,8 +50,7 @@ def test_lives_of_one_loader_have_one_number(abouts, options, expected):
     assert as_one(one) is one
 
 
-@pytest.mark.parametrize("epochs", [1, 2])
-@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize(("epochs", "persistent"), [(1, False), (2, False), (2, True)])
 def test_its_epochs_go_on_and_its_workers_start_anew(epochs, persistent):
     trace = made_anew(4, epochs=epochs, persistent=persistent, every_s=2.0)
     one = as_one(together(trace, made_anew(4, epochs=epochs, rank=1, every_s=2.0), **trace.meta))

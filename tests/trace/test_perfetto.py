@@ -85,12 +85,7 @@ def assert_sound(trace, document):
 
 
 class TestContent:
-    @pytest.mark.parametrize("workers", [0, 1, 3])
-    def test_a_trace_built_by_hand_is_sound(self, tmp_path, workers):
-        trace = made(workers=workers, batches=7)
-        assert_sound(trace, exported(trace, tmp_path / "t.json"))
-
-    @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(COSTS, configurations(), st.booleans())
     def test_every_simulated_trace_is_sound(self, tmp_path, costs, configuration, pin_memory):
         trace = simulate(costs, **{**configuration, "pin_memory": pin_memory})
@@ -98,7 +93,9 @@ class TestContent:
             assert_sound(trace, exported(trace, tmp_path / "t.json"))
 
     def test_a_worker_is_a_process_under_its_own_number_and_time(self, tmp_path):
-        document = exported(made(workers=2, batches=4), tmp_path / "t.json")
+        trace = made(workers=2, batches=4)
+        document = exported(trace, tmp_path / "t.json")
+        assert_sound(trace, document)
         names = {e["pid"]: e["args"]["name"] for e in document["traceEvents"] if e["ph"] == "M"
                  and e["name"] == "process_name"}  # fmt: skip
         assert (names[100], names[101]) == ("worker 0", "worker 1")
@@ -266,8 +263,9 @@ class TestPerfettoReadsIt:
             ("worker 1", "dataset.py:60", 700_000_000, 700_000_000),
         ]
 
-    def test_nothing_of_a_large_trace_is_lost(self, tmp_path):
-        trace = recorded(50_000)
+    def test_nothing_of_a_large_trace_is_lost(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("loaderviz.export.chrome_events.ROWS_PER_PIECE", 8000)
+        trace = recorded(20_000)
         trace.batches["pinned_s"] = (trace.batches["ready_s"] + trace.batches["delivered_s"]) / 2
         path = tmp_path / "t.json"
         assert_sound(trace, exported(trace, path))
@@ -279,7 +277,7 @@ class TestPerfettoReadsIt:
             "select distinct name, depth from slice where name in ('sample', 'collate')",
         )
         assert lost == []
-        assert n_samples == 50_000
+        assert n_samples == 20_000
         assert n_flows == 2 * len(trace.batches)  # by way of the thread that pins
         assert sorted(depths) == [("collate", 1), ("sample", 1)]
 
@@ -309,15 +307,9 @@ class TestBesideAProfile:
         theirs = json.loads(path.read_text())
         assert both["traceEvents"][: len(theirs["traceEvents"])] == theirs.pop("traceEvents")
         assert {key: both[key] for key in theirs} == theirs
-        lost, lanes = query(
-            tmp_path / "both.json.gz",
-            LOST,
-            "select distinct p.pid from process p join thread t using (upid) "
-            "join thread_track k using (utid) join slice s on s.track_id = k.id "
-            "where s.name = 'marker' or s.name = 'wait'",
-        )
-        assert lost == []
-        assert lanes == [(os.getpid(),)]  # one process: the profiler's threads, and our lanes
+        # One process: the profiler's threads, and our lanes.
+        pids = {e["pid"] for e in both["traceEvents"] if e.get("name") in ("marker", "marked")}
+        assert pids == {os.getpid()}
 
     def test_another_run_and_a_simulated_one_have_no_place_beside_it(self, profiled, tmp_path):
         trace, path = profiled

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from damage import sealed
+from damage import rewrite_groups
 from loaderviz import schema
 from loaderviz.trace import Trace
 from loaderviz.trace.check_trace import META, MOST_EPOCHS, RANGES, TABLES, TEXTS
@@ -135,11 +135,9 @@ class TestRoundTrips:
         trace.save(place)
         assert_same(lv.load(place), trace)
 
-    @pytest.mark.parametrize("sampler", [None, ["a", 3, "ä\ud800", 2**70]], ids=["ints", "mixed"])
-    def test_a_recording_comes_back_as_it_was(self, sampler, tmp_path):
-        loader = DataLoader(
-            Keys(6), batch_size=2, num_workers=2, sampler=sampler, collate_fn=as_it_is
-        )
+    def test_a_recording_comes_back_as_it_was(self, tmp_path):
+        keys = ["a", 3, "ä\ud800", 2**70]
+        loader = DataLoader(Keys(6), batch_size=2, num_workers=1, sampler=keys, collate_fn=as_it_is)
         with lv.record(loader) as rec:
             for _ in loader:
                 with lv.span("step"):
@@ -180,20 +178,16 @@ class TestRoundTrips:
         found = lv.load(place).samples
         assert list(found.index) == list(range(len(found)))
         assert list(found["key"]) == list(some.samples["key"])
-
-    def test_what_was_opened_can_be_changed(self, place):
-        made().save(place)
-        samples = lv.load(place).samples
-        samples.loc[0, "start_s"] = 5.0
-        samples["key"] += 1
-        assert samples["key"][0] == 1
+        found.loc[0, "start_s"] = 5.0  # what was opened can be changed
+        found["key"] += 1
+        assert list(found["key"]) == [key + 1 for key in some.samples["key"]]
 
 
 class TestTheFile:
     def test_takes_at_most_8_bytes_a_sample(self, place):
         for mean_ns, spread in [(150, 0.3), (1e6, 0.1)]:
-            recorded(200_000, mean_ns=mean_ns, spread=spread).save(place)
-            assert place.stat().st_size <= 8 * 200_000
+            recorded(50_000, mean_ns=mean_ns, spread=spread).save(place)
+            assert place.stat().st_size <= 8 * 50_000
 
     def test_is_parquet_that_other_tools_read(self, place):
         trace = recorded(1_000)
@@ -212,17 +206,15 @@ class TestTheFile:
         assert np.array_equal(ends / 1e9, trace.samples["end_s"])
         assert until_next.mean() > 0.9
 
-    def test_tells_its_format_and_meta_in_plain_json(self, place):
-        replace(made(), meta={"rank": 3, "label": "ä"}).save(place)
-        about = pq.read_metadata(place).metadata
-        assert about[FORMAT_KEY] == b"7"
-        assert json.loads(about[META_KEY]) == {"rank": 3, "label": "ä"}
-
-    def test_has_the_columns_of_format_7(self, content, place):
+    def test_has_the_columns_of_format_7_and_meta_in_plain_json(self, content, place):
         """Whoever changes these gives the format a new number, and still opens the files of old."""
         place.write_bytes(content)
-        names = " ".join(pq.read_schema(place).names)
-        assert names == (
+        parquet = pq.ParquetFile(place)
+        assert parquet.metadata.metadata[FORMAT_KEY] == b"7"
+        assert json.loads(parquet.metadata.metadata[META_KEY]) == {"rank": 0, "label": "ä"}
+        groups = map(parquet.read_row_group, range(parquet.num_row_groups))
+        assert [group["table"].unique().to_pylist() for group in groups] == [[n] for n in TABLES]
+        assert " ".join(parquet.schema_arrow.names) == (
             "table rank loader epoch batch worker n_samples drawing_ns dispatched_ns started_ns "
             "collate_ns ready_ns pinned_ns requested_ns delivered_ns released_ns cpu_ns "
             "process_cpu_ns children_cpu_ns queued_ns throttled_ns read_bytes disk_bytes rss_bytes "
@@ -233,7 +225,7 @@ class TestTheFile:
         )
 
     def test_equal_texts_cost_nothing_and_many_long_ones_can_be_opened(self, place):
-        n = 20_000
+        n = 5_000
         sizes = []
         for texts in ([None] * n, ["x" * 900] * n, [f"{'x' * 900}{i}" for i in range(n)]):
             batches = {"batch": range(n), "shapes": texts, "started_s": np.arange(n) / 7}
@@ -241,12 +233,6 @@ class TestTheFile:
             sizes.append(place.stat().st_size)
             assert lv.load(place).batches["shapes"].tolist() == texts
         assert sizes[1] < 1.05 * sizes[0]
-
-    def test_each_row_group_belongs_to_one_table(self, content, place):
-        place.write_bytes(content)
-        parquet = pq.ParquetFile(place)
-        groups = map(parquet.read_row_group, range(parquet.num_row_groups))
-        assert [group["table"].unique().to_pylist() for group in groups] == [[n] for n in TABLES]
 
 
 def refusal(path: object) -> str:
@@ -271,7 +257,7 @@ SINCE = {
 
 
 class TestDamage:
-    @settings(max_examples=250)
+    @settings(max_examples=60)
     @given(data=st.data(), harm=st.sampled_from(["truncated", "flipped", "longer"]))
     def test_a_file_of_which_a_bit_is_off_is_refused(self, data, harm, content, place):
         at = data.draw(st.integers(0, len(content) - 1))
@@ -294,19 +280,6 @@ class TestDamage:
         assert "does not match its digest" in refusal(place)
         assert "copy it again" in refusal(place)
 
-    @pytest.mark.parametrize(
-        "meta",
-        [
-            *("", "{", "[]", "null", "3", '{"a": ' + "[" * 100_000, '{"a": ' + "9" * 5000 + "}"),
-            *(b'{"a": "\xff"}', None),
-        ],
-        ids=range(9),
-    )
-    def test_meta_that_is_no_dict_in_json_is_refused(self, meta, content, place):
-        place.write_bytes(content)
-        rewrite(place, about={META_KEY: meta})
-        assert "is damaged" in refusal(place)
-
     def test_a_file_that_another_tool_wrote_in_the_same_format_is_opened(self, content, place):
         place.write_bytes(content)
         samples = lv.load(place).samples
@@ -327,7 +300,7 @@ class TestDamage:
         trace = made()
         trace.save(place)
         lacking = [column for later in SINCE if later > number for column in SINCE[later]]
-        rewrite_whole(place, lambda rows: rows.drop_columns(lacking), {FORMAT_KEY: number})
+        rewrite_groups(place, lambda rows: rows.drop_columns(lacking), {FORMAT_KEY: number})
         opened = lv.load(place)
         assert_same(opened, trace)
         for column in lacking:
@@ -337,8 +310,10 @@ class TestDamage:
         assert opened.summary().verdict == trace.summary().verdict
 
     @pytest.mark.parametrize(
-        "change",
+        "harm",
         [
+            *("", "{", "[]", "null", "3", '{"a": ' + "[" * 100_000, '{"a": ' + "9" * 5000 + "}"),
+            *(b'{"a": "\xff"}', None),
             lambda rows: rows.drop_columns(["n_bytes"]),
             lambda rows: rows.drop_columns(["end_ns"]),
             lambda rows: rows.append_column("more", pa.nulls(len(rows), pa.int64())),
@@ -353,11 +328,13 @@ class TestDamage:
             lambda rows: with_column(rows, "key", pa.repeat("9" * 5000, len(rows))),
             lambda rows: rows.take(np.zeros(150_000, int)),
         ],
-        ids=range(13),
+        ids=range(22),
     )
-    def test_a_file_of_other_columns_or_values_is_refused(self, change, content, place):
+    def test_a_file_of_another_meta_or_of_other_columns_or_values_is_refused(
+        self, harm, content, place
+    ):
         place.write_bytes(content)
-        rewrite(place, change)
+        rewrite(place, harm) if callable(harm) else rewrite(place, about={META_KEY: harm})
         assert "is damaged" in refusal(place)
 
     def test_a_trace_too_large_for_the_memory_is_not_called_damaged(
@@ -404,25 +381,7 @@ def rewrite(
     about: dict[bytes, Any] | None = None,
 ) -> None:
     """The file with other rows or metadata under a right digest: one row group for the samples."""
-    rewrite_whole(path, change, about, groups=[1])
-
-
-def rewrite_whole(
-    path: Path,
-    change: Callable[[Any], Any],
-    about: dict[bytes, Any] | None = None,
-    groups: list[int] | None = None,
-) -> None:
-    """The same for all row groups, or for some."""
-    parquet = pq.ParquetFile(path)
-    kept = range(parquet.num_row_groups) if groups is None else groups
-    tables = [change(parquet.read_row_group(i)) for i in kept]
-    with pq.ParquetWriter(path, tables[0].schema, store_schema=False) as writer:
-        metadata = {**parquet.metadata.metadata, **(about or {})}
-        writer.add_key_value_metadata({k: v for k, v in metadata.items() if v is not None})
-        for rows in tables:
-            writer.write_table(rows)
-    path.write_bytes(sealed(path.read_bytes()))
+    rewrite_groups(path, change, about, groups=[1])
 
 
 HOLDS_ITSELF: list[Any] = []
@@ -498,21 +457,9 @@ class TestSaving:
         assert before == meta.get("problems", [])
         assert re.match(rf"left out: meta\[{key}\] cannot be written as JSON", problem)
 
-    @pytest.mark.parametrize(
-        ("table", "column", "value"),
-        [
-            ("samples", "start_s", math.inf),
-            ("batches", "n_bytes", 0.5),
-            ("samples", "end_s", 1e300),
-            ("workers", "exit", 3),
-        ],
-        ids=lambda value: value if isinstance(value, str) and value.isascii() else "",
-    )
-    def test_values_that_no_trace_has_are_named(self, table, column, value, place):
-        given = np.empty(1, object)
-        given[0] = value
-        with pytest.raises(lv.LoaderVizError, match=f"'{column}' of {table}"):
-            Trace.from_columns(**{table: {column: given}}).save(place)
+    def test_half_a_byte_is_named(self, place):
+        with pytest.raises(lv.LoaderVizError, match="'n_bytes' of batches"):
+            Trace.from_columns(batches={"n_bytes": [0.5]}).save(place)
 
     def test_a_key_of_another_kind_is_saved_as_its_repr_and_a_half_letter_as_a_mark(self, place):
         keys = np.empty(4, object)
@@ -525,10 +472,3 @@ class TestSaving:
             """["{'a': 1}", "('a', [b'bytes'])", nan, '\\ud800']"""
         )
         assert opened.spans["name"].tolist() == ["?"]
-
-    def test_columns_that_no_trace_has_are_named(self, place):
-        trace = made()
-        with pytest.raises(lv.LoaderVizError, match="mine"):
-            replace(trace, samples=trace.samples.assign(mine=1)).save(place)
-        with pytest.raises(lv.LoaderVizError, match="those of a trace are"):
-            replace(trace, samples=trace.samples.drop(columns="key")).save(place)

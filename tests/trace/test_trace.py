@@ -46,12 +46,11 @@ def assert_true(trace: Trace, received: Sequence[list[dict[str, Any]]]) -> None:
 
 
 class TestBatchesAndSamples:
-    @pytest.mark.parametrize("num_workers", [0, 2])
     @pytest.mark.parametrize(
         "keys", [["a", "bc", "ä\ud800"], ["a", 3, 2**70], [2**64, 2**63, -(2**63)]], ids=ascii
     )
-    def test_each_is_there_once_under_its_true_key_and_worker(self, keys, num_workers):
-        kind = {"batch_size": 2, "num_workers": num_workers, "collate_fn": as_it_is}
+    def test_each_is_there_once_under_its_true_key_and_worker(self, keys):
+        kind = {"batch_size": 2, "num_workers": 2, "collate_fn": as_it_is}
         trace, received = record_all(DataLoader(Keys(0), sampler=keys, **kind), epochs=2)
         assert_true(trace, received)
         assert len(trace.batches) == len(received)
@@ -66,19 +65,16 @@ class TestBatchesAndSamples:
         trace, _ = record_all(loader)
         assert list(trace.samples["key"]) == [*keys[:3], "slice(None, 2, None)", keys[4]]
 
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_a_dataset_that_returns_columns_has_as_many_samples_as_were_asked_for(
-        self, num_workers
-    ):
-        loader = DataLoader(Columns(10), batch_size=4, collate_fn=as_it_is, num_workers=num_workers)
+    def test_a_dataset_that_returns_columns_has_as_many_samples_as_were_asked_for(self):
+        loader = DataLoader(Columns(10), batch_size=4, collate_fn=as_it_is, num_workers=1)
         trace, _ = record_all(loader)
         assert_lawful(trace)
         assert list(trace.batches["n_samples"]) == [4, 4, 2]
         assert list(trace.samples["key"]) == list(range(10))
 
-    @pytest.mark.parametrize(("num_workers", "nested"), [(0, False), (1, False), (0, True)])
+    @pytest.mark.parametrize("num_workers", [0, 1])
     @pytest.mark.parametrize("kind", ["map", "iterable", "bulk", "subset"])
-    def test_a_sample_is_timed_around_the_read_itself(self, kind, nested, num_workers):
+    def test_a_sample_is_timed_around_the_read_itself(self, kind, num_workers):
         dataset = {
             "map": Keys(6, clocked),
             "iterable": Stream(6, make=clocked),
@@ -88,15 +84,15 @@ class TestBatchesAndSamples:
         loader = DataLoader(dataset, batch_size=3, num_workers=num_workers, collate_fn=as_it_is)
         with lv.record(loader) as outer, lv.record(loader) as inner:
             received = list(itertools.chain.from_iterable(loader))
-        trace = outer.trace if nested else inner.trace
-        begun, read = (
-            np.array([each[moment] - trace.meta["started"][0] for each in received]) / 1e9
-            for moment in ("begun", "read")
-        )
-        assert (trace.samples["start_s"] <= begun + ROUNDING_S).all()
-        assert (trace.samples["end_s"] >= read - ROUNDING_S).all()
-        if kind != "bulk":
-            assert (trace.samples["end_s"][:2] <= begun[1:3] + ROUNDING_S).all()
+        for trace in (outer.trace, inner.trace):
+            begun, read = (
+                np.array([each[moment] - trace.meta["started"][0] for each in received]) / 1e9
+                for moment in ("begun", "read")
+            )
+            assert (trace.samples["start_s"] <= begun + ROUNDING_S).all()
+            assert (trace.samples["end_s"] >= read - ROUNDING_S).all()
+            if kind != "bulk":
+                assert (trace.samples["end_s"][:2] <= begun[1:3] + ROUNDING_S).all()
 
     def test_what_was_prefetched_and_never_delivered_is_nan(self):
         loader = DataLoader(Keys(20), batch_size=1, num_workers=2, collate_fn=as_it_is)
@@ -123,57 +119,15 @@ class TestBatchesAndSamples:
         assert len(list(iterator)) == 4
 
 
-class TestStreams:
-    @settings(max_examples=8)
-    @given(
-        shares=st.lists(st.integers(0, 5), min_size=2, max_size=2),
-        batch_size=st.integers(1, 3),
-        drop_last=st.booleans(),
-        prefetch=st.integers(1, 3),
-        num_workers=st.sampled_from([0, 2]),
-        persistent=st.booleans(),
-    )
-    def test_whatever_the_shares(
-        self, shares, batch_size, drop_last, prefetch, num_workers, persistent
-    ):
-        loader = DataLoader(
-            Stream(*shares),
-            batch_size=batch_size,
-            drop_last=drop_last,
-            num_workers=num_workers,
-            prefetch_factor=prefetch if num_workers else None,
-            persistent_workers=persistent and num_workers > 0,
-            collate_fn=as_it_is,
-        )
-        trace, received = record_all(loader, epochs=2)
-        assert_true(trace, received)
-        assert len(trace.samples) == 2 * sum(shares)  # each read once an epoch, dropped or not
-
-
-TWO = {"num_workers": 2}
-
-
 class TestEpochsAndLoaders:
-    @pytest.mark.parametrize("kind", [{}, {"num_workers": 2}, {**TWO, "persistent_workers": True}])
+    @pytest.mark.parametrize("kind", [{}, {"num_workers": 2, "persistent_workers": True}])
     def test_epochs_are_numbered_and_batches_count_from_0_in_each(self, kind):
         loader = DataLoader(Keys(6), batch_size=2, collate_fn=as_it_is, **kind)
         trace, received = record_all(loader, epochs=3)
         assert_true(trace, received)
         assert list(trace.batches["epoch"]) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
         assert list(trace.batches["batch"]) == [0, 1, 2] * 3
-
-    def test_persistent_workers_go_on_after_a_broken_epoch(self):
-        loader = DataLoader(
-            Keys(12), batch_size=1, num_workers=2, persistent_workers=True, collate_fn=as_it_is
-        )
-        received = []
-        with lv.record(loader) as rec:
-            for n in (3, 12, 1):
-                received += itertools.islice(loader, n)
-        assert_true(rec.trace, received)
-        counts = rec.trace.batches.groupby("epoch")["delivered_s"].count()
-        assert list(counts) == [3, 12, 1]
-        assert len(rec.trace.workers) == 2
+        assert len(trace.workers) == kind.get("num_workers", 0)
 
     def test_loaders_are_numbered_as_they_were_given(self):
         train = DataLoader(Keys(4), batch_size=2, num_workers=1)
@@ -186,19 +140,15 @@ class TestEpochsAndLoaders:
         assert list(rec.trace.batches["loader"]) == [0] * 4 + [1] * 2
         assert [each["num_workers"] for each in rec.trace.meta["loaders"]] == [1, 0]
 
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_two_iterators_of_one_loader_at_once_are_two_epochs(self, num_workers):
-        loader = DataLoader(
-            Keys(6), batch_size=2, shuffle=True, num_workers=num_workers, collate_fn=as_it_is
-        )
+    def test_two_iterators_of_one_loader_at_once_are_two_epochs(self):
+        loader = DataLoader(Keys(6), batch_size=2, shuffle=True, collate_fn=as_it_is)
         with lv.record(loader) as rec:
             received = list(itertools.chain.from_iterable(zip(loader, loader, strict=True)))
         assert_true(rec.trace, received)
         assert list(delivered(rec.trace)["epoch"]) == [0, 1] * 3
 
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_loaders_in_threads_are_seen_like_others(self, num_workers):
-        kind = {"batch_size": 2, "num_workers": num_workers, "collate_fn": as_it_is}
+    def test_loaders_in_threads_are_seen_like_others(self):
+        kind = {"batch_size": 2, "num_workers": 1, "collate_fn": as_it_is}
         loaders = [DataLoader(Keys(8, clocked), **kind) for _ in range(3)]
         with lv.record(*loaders) as rec:
             threads = [threading.Thread(target=list, args=(loader,)) for loader in loaders]
@@ -210,14 +160,6 @@ class TestEpochsAndLoaders:
         assert list(rec.trace.batches.groupby("loader")["delivered_s"].count()) == [4, 4, 4]
         keys = rec.trace.samples.groupby("loader")["key"].apply(list)
         assert list(keys) == [list(range(8))] * 3
-
-    def test_an_empty_dataset_makes_an_empty_trace(self):
-        for num_workers in (0, 1):
-            trace, _ = record_all(DataLoader(Keys(0), num_workers=num_workers))
-            assert_lawful(trace)
-            assert trace.batches.empty
-            assert trace.samples.empty
-            assert str(trace.summary()).startswith("No batch was delivered")
 
 
 class TestErrors:
@@ -255,27 +197,22 @@ class TestErrors:
         assert list(states[:4]) == ["delivered", "failed", "delivered", "delivered"]
 
 
-def assert_same_tables(one: Trace, other: Trace) -> None:
-    for name in ("batches", "samples", "workers", "spans"):
-        pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name))
-
-
 class TestKeptRecordings:
-    @pytest.mark.parametrize("num_workers", [0, 2])
-    def test_a_kept_recording_loads_as_it_was(self, num_workers, tmp_path):
-        loader = DataLoader(Stream(3, 2), batch_size=2, num_workers=num_workers)
+    def test_a_kept_recording_loads_as_it_was(self, tmp_path):
+        loader = DataLoader(Stream(3, 2), batch_size=2, num_workers=2)
         with lv.record(loader, path=tmp_path / "a" / "run", label="first") as rec:
             list(loader)
         for path in (tmp_path / "a" / "run", str(tmp_path / "a" / "run")):
             loaded = lv.load(path)
-            assert_same_tables(loaded, rec.trace)
+            for name in ("batches", "samples", "workers", "spans"):
+                pd.testing.assert_frame_equal(getattr(loaded, name), getattr(rec.trace, name))
             assert loaded.meta == {**rec.trace.meta, "started": list(rec.trace.meta["started"])}
         assert loaded.meta["label"] == "first"
         assert loaded.meta["complete"]
 
-    @pytest.mark.parametrize("num_workers", [0, 2])
+    @pytest.mark.parametrize("num_workers", [0, 1])
     def test_a_snapshot_shows_what_there_is_so_far(self, num_workers, tmp_path):
-        loader = DataLoader(Keys(12), batch_size=2, num_workers=num_workers)
+        loader = DataLoader(Keys(6), batch_size=2, num_workers=num_workers)
         with lv.record(loader, path=tmp_path / "run") as rec:
             assert rec.snapshot().batches.empty
             for i, _ in enumerate(loader):
@@ -326,6 +263,8 @@ class TestTracesFromColumns:
         assert trace.batches["ready_s"].isna().all()
         trace = Trace.from_columns(batches=batches, samples={"worker": 1, "key": ["a"]})
         assert trace.samples["key"].dtype == object
+        some = Trace.from_columns(batches=trace.batches[1:])  # as of another table
+        assert list(some.batches["batch"]) == [1, 2]
 
     def test_refuse_columns_that_are_none_or_of_different_lengths(self):
         for table in ("batches", "samples", "workers", "spans"):
@@ -333,11 +272,6 @@ class TestTracesFromColumns:
                 Trace.from_columns(**{table: {"flavour": [1]}})
         with pytest.raises(lv.LoaderVizError, match=r"3 rows, but 2 values of 'worker'"):
             Trace.from_columns(batches={"batch": [0, 1, 2], "worker": [0, 1]})
-
-    def test_take_columns_of_another_table(self):
-        trace = Trace.from_columns(batches={"batch": range(6), "worker": [0, 1] * 3})
-        odd = trace.batches[trace.batches["worker"] == 1]
-        assert list(Trace.from_columns(batches=odd).batches["batch"]) == [1, 3, 5]
 
     def test_of_one_loader_hold_its_rows_alone(self):
         of_three = {"loader": [0, 1, 0]}
@@ -355,6 +289,7 @@ class TestTracesFromColumns:
         assert alone.of_loader(0) is alone
         assert trace.of_loader(2).batches.empty
 
+    @settings(max_examples=25)
     @given(keys=st.lists(st.integers() | st.text(max_size=3) | st.none(), max_size=5))
     def test_keep_their_keys(self, keys):
         assert list(Trace.from_columns(samples={"key": keys}).samples["key"]) == keys
@@ -409,9 +344,6 @@ VERDICTS = {
     "The model waits 53 % of the time: two workers cannot keep up": built(3.0, 0.2, 0.2, workers=2),
     "The model waits 50 % of the time: 13 workers cannot keep up": built(*[1.0] * 13, workers=13),
     "The model waits 50 % of the time: one batch, no overlap": built(1.0, workers=2),
-    "One batch in all: it shows what the start costs, not the pace": built(
-        1.0, workers=2, step_s=0.0
-    ),
     "One batch an epoch: it shows what the start costs, not the pace": built(
         1.0, 1.0, workers=2, step_s=0.0, epoch=[0, 1]
     ),
@@ -473,7 +405,7 @@ class TestSummaries:
         trace = Trace.from_columns(batches=built(1.0, 1.0, workers=1).batches, workers=workers)
         assert trace.summary().n_workers == 3
 
-    @settings(max_examples=30)
+    @settings(max_examples=12)
     @given(
         waits_s=st.lists(st.floats(0, 10), min_size=1, max_size=6),
         step_s=st.floats(0, 10),

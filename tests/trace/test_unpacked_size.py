@@ -9,29 +9,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import loaderviz as lv
-from damage import sealed
+from damage import rewrite_groups, sealed
 from loaderviz import LoaderVizError, Trace, machine
 from loaderviz.trace.parquet import unpacked_size
 from traces import made, recorded
 
 
+def with_huge_keys(rows: pa.Table) -> pa.Table:
+    if rows["table"][0].as_py() != "samples":
+        return rows
+    texts = [f'"{i}{"x" * 10_000_000}"' for i in range(len(rows))]
+    return rows.set_column(rows.schema.names.index("key"), "key", pa.array(texts))
+
+
 def test_a_text_of_a_gigabyte_is_neither_opened_nor_saved(tmp_path):
     trace, path = made(), tmp_path / "a.parquet"
     replace(trace, samples=trace.samples.assign(key=["a"] * len(trace.samples))).save(path)
-    parquet = pq.ParquetFile(path)
-    tables = [parquet.read_row_group(i) for i in range(parquet.num_row_groups)]
-    with pq.ParquetWriter(path, tables[0].schema, store_schema=False, compression="zstd") as writer:
-        writer.add_key_value_metadata(parquet.metadata.metadata)
-        for rows in tables:
-            if rows["table"][0].as_py() == "samples":
-                texts = [f'"{i}{"x" * 10_000_000}"' for i in range(len(rows))]
-                rows = rows.set_column(rows.schema.names.index("key"), "key", pa.array(texts))
-            writer.write_table(rows)
-    path.write_bytes(sealed(path.read_bytes()))
+    rewrite_groups(path, with_huge_keys)
     assert path.stat().st_size < 100_000
     too_much = "it unpacks to more than 32 MiB"
     with pytest.raises(LoaderVizError, match=rf"is damaged \({too_much}"):
@@ -55,7 +52,7 @@ def damaged_footers(content: bytes, seed: int) -> Iterator[bytes]:
     """The file with one byte of its footer changed, under a right seal."""
     n_bytes = int.from_bytes(content[-8:-4], "little")
     noise = random.Random(seed)
-    for _ in range(120):
+    for _ in range(40):
         at = noise.randrange(len(content) - 8 - n_bytes, len(content) - 8)
         yield sealed(content[:at] + bytes([noise.randrange(256)]) + content[at + 1 :])
 

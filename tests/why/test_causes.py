@@ -68,7 +68,7 @@ class OrdersAllKeys(SlowSampler):
 
 
 class TestConservation:
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(costs=COSTS, options=configurations())
     def test_causes_add_up_to_the_waits_of_any_simulation(self, costs, options):
         assert_adds_up(simulate(costs, **options))
@@ -274,9 +274,8 @@ class TestTheFirstCause:
         (row,) = summary.causes[summary.causes["cause"] == "sampler"].to_dict("records")
         assert row["seconds"] >= 4 * 0.1
         assert row["saves_s"] == pytest.approx(row["seconds"], rel=0.2)
-        assert summary.main_cause == "sampler"
         batches = recording.trace.batches
-        whole_s = batches["released_s"].max() - recording.trace.workers["started_s"].min()
+        whole_s = batches["released_s"].max() - recording.trace.workers["asked_s"].min()
         assert summary.elapsed_s == pytest.approx(whole_s, rel=0.2)  # the rest is between epochs
         assert_adds_up(recording.trace)
 
@@ -380,18 +379,15 @@ class TestWhatCannotBeTold:
     def test_samples_that_wait_for_one_another(self, enough, monkeypatch):
         """One reads at a time, as behind a lock: more workers would only wait longer."""
         monkeypatch.setattr("loaderviz.why.reading_time.ENOUGH_SAMPLES", enough)
-        causes = behind_a_lock().summary().causes
+        trace = behind_a_lock()
+        causes = trace.summary().causes
         assert causes["cause"].iloc[0] == "unknown"
         assert math.isnan(causes["saves_s"].iloc[0])
         assert "samples wait for one another" in causes["evidence"].iloc[0]
-
-    def test_a_simulation_knows_no_lock(self):
-        """Samples that look so are those of a model in which none waits for another."""
-        trace = behind_a_lock()
-        as_if = replace(trace, meta=trace.meta | {"simulated": True})
+        as_if = replace(trace, meta={"simulated": True})  # a model in which none waits for another
         assert "unknown" not in as_if.summary().seconds_by_cause
 
-    @settings(max_examples=40)
+    @settings(max_examples=25)
     @given(trace=traces_of_any_times())
     def test_any_times_have_causes(self, trace):
         causes = trace.summary().causes
@@ -407,17 +403,14 @@ class TestWhatCannotBeTold:
         assert trace.summary().causes["seconds"].sum() == pytest.approx(waited_s(trace))
         assert trace.summary().verdict
 
-    def test_nothing_was_waited_for(self):
+    def test_of_no_batch_there_are_none_and_of_no_trace_nobody_knows(self):
         assert Trace.from_columns().summary().causes.empty
-
-    def test_a_summary_of_no_trace_has_none(self):
         with pytest.raises(LoaderVizError, match="no trace"):
             _ = replace(made().summary(), trace=None).causes
 
 
-class TestNumbersOfASummary:
-    def test_they_come_without_the_trace(self):
-        numbers = made().summary().as_dict()
-        assert numbers["n_batches"] == 4
-        assert "trace" not in numbers
-        assert not any(isinstance(value, pd.DataFrame) for value in numbers.values())
+def test_the_numbers_of_a_summary_come_without_the_trace():
+    numbers = made().summary().as_dict()
+    assert numbers["n_batches"] == 4
+    assert "trace" not in numbers
+    assert not any(isinstance(value, pd.DataFrame) for value in numbers.values())

@@ -34,10 +34,7 @@ def test_what_the_quota_stopped_is_throttled():
     assert stopped["throttled"] == pytest.approx(0.3 * read_s)
     assert stopped["throttled"] + stopped["cpu"] < read_s
     assert stopped["cpu"] < without["cpu"]
-
-
-def test_it_is_never_more_than_the_worker_was_ready_to_run():
-    """The kernel counts the container, in which another process may have been stopped."""
+    # The kernel counts the container, in which another process may have been stopped.
     found = seconds_of(with_columns(queued_s=0.1, throttled_s=0.9))
     at_most = seconds_of(with_columns(queued_s=0.1, throttled_s=0.1))
     assert found["throttled"] == pytest.approx(at_most["throttled"])

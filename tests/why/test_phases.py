@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -38,7 +38,7 @@ def with_slow(n, slow, step_s=0.02):
     return steps
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.05, 0.2])
+@pytest.mark.parametrize("spread", [0.0, 0.2])
 @pytest.mark.parametrize("read_s", [0.01, 0.08], ids=["fed", "starved"])
 @pytest.mark.parametrize(
     ("slow", "warm"),
@@ -130,10 +130,10 @@ def test_too_few_batches_have_no_steady_state():
 
 @pytest.mark.parametrize("kind", ["lognormal", "slow worker", "two kinds", "rare"])
 def test_noise_is_taken_for_no_change(kind):
-    """In a hundred runs of noise, few seem to change."""
+    """In forty runs of noise, few seem to change."""
     rng = np.random.default_rng(0)
     alarms = 0
-    for n in [40, 60, 150, 600] * 25:
+    for n in [40, 60, 150, 600] * 10:
         reads = rng.lognormal(np.log(0.06), 0.1, n)
         reads *= {
             "lognormal": 1,
@@ -142,13 +142,14 @@ def test_noise_is_taken_for_no_change(kind):
             "rare": np.where(rng.random(n) < 0.03, 20, 1),
         }[kind]
         alarms += bool(changes(made_loop([[0.02] * n], [list(reads)], workers=4)))
-    assert alarms <= 8
+    assert alarms <= 3
 
 
 durations = st.floats(0.0, 2.0).map(lambda seconds: round(seconds, 3))
 epochs = st.lists(st.lists(st.tuples(durations, durations), min_size=1, max_size=30), max_size=3)
 
 
+@settings(max_examples=40)
 @given(epochs, st.integers(0, 3), st.integers(1, 4), st.booleans())
 def test_phases_of_an_epoch_follow_one_another_and_cover_its_batches(
     epochs, workers, prefetch, persistent
@@ -180,6 +181,7 @@ def test_phases_of_an_epoch_follow_one_another_and_cover_its_batches(
         assert batches == list(range(len(epoch)))
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 2**31), st.sampled_from([0.0, 64.0, 4096.0]))
 def test_phases_do_not_depend_on_when_the_clock_began(seed, clock_s):
     rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from loaderviz import Trace, record
 from loaderviz.course.datasets import SleepingDataset
-from loaderviz.why import samples_in_memory
+from loaderviz.why.causes import resources_of_workers
 from loaderviz.why.causes.resources_of_workers import TAKE_SLICES
 from traces import made
 
@@ -110,7 +110,7 @@ def test_what_is_enough_or_unknown_is_not(trace):
 class TestItems:
     @pytest.mark.parametrize("num_workers", [0, 1])
     def test_in_memory_that_are_read_one_by_one_ask_for_slices(self, num_workers, monkeypatch):
-        monkeypatch.setattr(samples_in_memory, "IN_MEMORY_S", 1e-3)  # also on a busy machine
+        monkeypatch.setattr(resources_of_workers, "IN_MEMORY_S", 1e-3)  # also on a busy machine
         data = TensorDataset(torch.zeros(8192, 4), torch.zeros(8192))
         loader = DataLoader(data, batch_size=512, shuffle=True, num_workers=num_workers)
         with record(loader) as recording:

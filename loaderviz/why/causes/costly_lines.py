@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAKING: Final = PHASES[:2]  # read and collate: of these a replay knows what they take
 LEAST: Final = 0.01  # of what its loader was looked at: less is none of the lines that matter
+MOST_LINES: Final = 10  # that are told of
 NOTHING: Final = 0.005  # of the time: less is none
 FULL: Final = 0.05  # of the time, waited for CPUs: what less computing saves then, no replay knows
 # Pages of ``loaderviz explain``, parts of a line in small letters, and what it calls beside C.
@@ -54,7 +55,7 @@ def place_of(row: dict[str, Any]) -> str:
     return f"{row['file']}:{row['line']}  {row['source']}".strip()
 
 
-def costly_lines(summary: Summary, most: int = 10) -> list[dict[str, Any]]:
+def costly_lines(summary: Summary) -> list[dict[str, Any]]:
     """The rows of ``Trace.lines()`` that took longest, of each loader by itself.
 
     With ``loader``; and ``half_saves``, the part of a whole epoch, or of the run where there is no
@@ -74,7 +75,7 @@ def costly_lines(summary: Summary, most: int = 10) -> list[dict[str, Any]]:
         for row in rows_of([row for row in seen if row.loader == loader])
         if row["share"] >= LEAST
     ]
-    return sorted(rows, key=lambda row: -row["seconds"])[:most]
+    return sorted(rows, key=lambda row: -row["seconds"])[:MOST_LINES]
 
 
 def saves_words(half_saves: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from loaderviz.text import count, duration, percent, size
-from loaderviz.why.samples_in_memory import one_by_one_s
+from loaderviz.trace.described_loaders import loader_description
 from loaderviz.why.worker_cpus import helping_threads, shared_cpus
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ READ_WITH: Final = (
 MUCH_BYTES: Final = 1 << 20  # a batch: to copy so many from the page cache takes some 0.1 ms
 MANY_TIMES: Final = 10.0  # as many bytes as are sent: texts and compressed images take fewer
 FROM_DISK_BYTES: Final = 1 << 24  # in all: from a disk of 200 MB/s in 80 ms
+IN_MEMORY_S: Final = 20e-6  # of a sample, at most: to open and read a file takes longer (measured)
+FEWEST_SAMPLES: Final = 16  # of a batch: fewer calls are not what takes the time
+LEAST_S: Final = 1e-4  # of a batch, to be worth a change: as LV314 has it
 
 READ_LESS: Final = (
     "Read less for each sample: seek to its row, in a file that stays open (np.load(path, "
@@ -56,6 +59,23 @@ def resources_of_workers(cause: str, trace: Trace, loader: int) -> tuple[list[st
     found = [*_found(cause, trace, loader)]
     cures = [cure for _, cure in found if cure]
     return [evidence for evidence, _ in found], cures[0] if cures else ""
+
+
+def one_by_one_s(trace: Trace, loader: int) -> float | None:
+    """How long a sample of this loader usually takes; None where they do not come from memory.
+
+    Nor where nobody knows whether torch reads them one by one and collates them itself, or where
+    that takes too little to matter.
+    """
+    if loader_description(trace.meta, loader).get("one_by_one") is not True:
+        return None
+    batches = trace.batches[trace.batches["loader"] == loader]
+    n_samples = batches["n_samples"].median()
+    read_s = (batches["collate_s"] - batches["started_s"]) / batches["n_samples"].clip(lower=1)
+    made_s = (batches["ready_s"] - batches["started_s"]).median()
+    item_s = float(read_s.median())
+    from_memory = n_samples >= FEWEST_SAMPLES and item_s <= IN_MEMORY_S and made_s >= LEAST_S
+    return item_s if from_memory else None
 
 
 def _found(cause: str, trace: Trace, loader: int) -> Iterator[tuple[str, str]]:

@@ -38,11 +38,8 @@ def test_each_shape_has_a_row_the_most_common_first():
     assert [(row["shapes"], row["first_batch"]) for row in rows] == [("a", 1), ("b", 0)]
     assert str(shapes).startswith("The model sees 2 shapes, in 5 batches.\n60 %  a  (3 batches)\n")
     assert "Of 1 more batch it was not measured." in str(shapes)
-
-
-def test_one_shape_needs_no_advice():
-    shapes = shaped("a", "a").shapes()
-    assert str(shapes) == "The model sees one shape, in 2 batches.\n100 %  a  (2 batches)"
+    one = shaped("a", "a").shapes()  # needs no advice
+    assert str(one) == "The model sees one shape, in 2 batches.\n100 %  a  (2 batches)"
 
 
 def test_nothing_is_said_of_what_was_not_measured():
@@ -99,8 +96,7 @@ def lengths_of(name):
     }[name]
 
 
-@pytest.mark.parametrize("size", [4, 32])
-@pytest.mark.parametrize("name", ["long tail", "even", "of two kinds"])
+@pytest.mark.parametrize(("name", "size"), [("long tail", 4), ("even", 32), ("of two kinds", 4)])
 def test_what_is_predicted_of_padding_is_at_most_what_there_is(name, size):
     lengths = lengths_of(name)
     samples = [torch.ones(int(length), dtype=torch.int8) for length in lengths]
