@@ -14,25 +14,19 @@ from loaderviz.figures.timelines.timeline import MOST_SAMPLES
 from traces import made, together
 
 
-@settings(max_examples=15)
-@given(workers=st.integers(0, 16), batches=st.integers(1, 40), batch_size=st.integers(1, 4))
-def test_there_is_a_lane_for_the_consumer_and_one_for_each_worker(workers, batches, batch_size):
-    figure = timeline(made(workers=workers, batches=batches, batch_size=batch_size))
-    lanes = list(figure.layout.yaxis.ticktext)
-    expected = [f"worker {n}" for n in range(workers)] or ["main process"]
-    assert lanes == ["consumer", *expected]
-
-
-@settings(max_examples=15)
-@given(workers=st.integers(0, 5), batches=st.integers(1, 12), batch_size=st.integers(1, 4))
-def test_each_sample_is_a_box_in_the_lane_of_its_worker(workers, batches, batch_size):
+@settings(max_examples=12)
+@given(workers=st.integers(0, 16), batches=st.integers(1, 20), batch_size=st.integers(1, 4))
+def test_below_the_consumer_each_worker_has_a_lane_and_in_it_a_box_for_each_sample(
+    workers, batches, batch_size
+):
     trace = made(workers=workers, batches=batches, batch_size=batch_size)
-    boxes = named(timeline(trace), "sample")
-    samples = trace.samples
+    figure = timeline(trace)
+    lanes = [f"worker {n}" for n in range(workers)] or ["main process"]
+    assert list(figure.layout.yaxis.ticktext) == ["consumer", *lanes]
+    boxes, samples = named(figure, "sample"), trace.samples
     assert list(boxes.base) == pytest.approx(list(samples["start_s"]))
     assert list(boxes.x) == pytest.approx(list(samples["end_s"] - samples["start_s"]))
-    lanes = samples["worker"] + 1 if workers else samples["worker"] + 2
-    assert list(boxes.y) == list(lanes)
+    assert list(boxes.y) == list(samples["worker"] + (1 if workers else 2))
 
 
 def test_timelines_of_one_time_span_have_one_axis_with_and_without_workers():
