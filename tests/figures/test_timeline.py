@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from drawn import named
 from loaderviz import LoaderVizError, Trace, timeline
 from loaderviz.figures import style
-from loaderviz.figures.timelines.timeline import MOST_SAMPLES
+from loaderviz.figures.timelines.timeline import MOST_SAMPLES, drawn
+from made_loops import made_loop
 from traces import made, together
 
 
@@ -180,6 +181,31 @@ def test_batches_of_several_epochs_and_loaders_are_named_in_full():
     assert "batch 3</b> of epoch 1," in hover
     hover = named(timeline(together(made(loader=0), made(loader=1))), "sample").hovertext[-1]
     assert "batch 3</b>, loader 1, worker 1" in hover
+
+
+def test_each_phase_is_a_segment_above_the_lanes_and_those_with_room_are_named():
+    steps = [0.5] + [0.02] * 99
+    steps[24:100:25] = [0.4] * 4
+    trace = made_loop([steps], 0.01)
+    figure, table = timeline(trace), trace.phases()
+    band = named(figure, "phase")
+    assert list(band.base) == list(table["from_s"])
+    names = [note.text for note in figure.layout.annotations]
+    assert {"warm-up", "pace", "pause"} <= set(names)
+    assert "phases" in figure.layout.yaxis.ticktext
+    top = min(figure.layout.yaxis.range)
+    assert all(top < y < -0.5 for y in band.y), "above the consumer"
+    plain = drawn(trace, trace.summary(), with_phases=False).figure()
+    assert len(named(plain, "phase").base) == 0
+    assert figure.layout.height > plain.layout.height
+
+
+def test_where_all_is_start_and_pace_no_phase_is_drawn():
+    for trace in (made_loop([[0.02] * 40] * 2, 0.01), made(batches=4)):
+        figure = timeline(trace)
+        assert len(named(figure, "phase").base) == 0
+        assert not figure.layout.annotations
+        assert "phases" not in figure.layout.yaxis.ticktext
 
 
 def test_a_narrow_box_keeps_its_colour_to_the_rim():
