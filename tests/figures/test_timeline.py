@@ -15,7 +15,7 @@ from made_loops import made_loop
 from traces import made, together
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(workers=st.integers(0, 16), batches=st.integers(1, 20), batch_size=st.integers(1, 4))
 def test_below_the_consumer_each_worker_has_a_lane_and_in_it_a_box_for_each_sample(
     workers, batches, batch_size

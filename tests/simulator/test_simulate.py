@@ -347,7 +347,7 @@ class TestCostsFromATrace:
     }
 
     @pytest.mark.parametrize("cpu_share", [0.0, 0.5, 1.0])
-    @pytest.mark.parametrize("num_workers", [0, 1, 2, 4, 8])
+    @pytest.mark.parametrize("num_workers", [0, 2, 8])  # 8: more than there are CPUs
     def test_any_number_of_workers_tells_what_any_other_takes(self, num_workers, cpu_share):
         random = np.random.default_rng(0)
         sample_s = random.gamma(8, 0.0005, 640)
@@ -359,7 +359,7 @@ class TestCostsFromATrace:
         assert np.mean(fitted.sample_s) == pytest.approx(np.mean(sample_s), rel=slack)
         cpu_s = np.mean(fitted.sample_s * fitted.cpu_share)
         assert cpu_s == pytest.approx(cpu_share * np.mean(sample_s), rel=0.05, abs=2e-4)
-        for other in (0, 1, 3, 8):
+        for other in (0, 1, 8):
             settings = {"num_workers": other, "batch_size": 8, "n_samples": 640}
             end, expected = (
                 simulate(each, **settings).batches["released_s"].max() for each in (fitted, costs)

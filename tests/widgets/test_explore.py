@@ -157,13 +157,22 @@ def test_a_run_whose_process_is_killed_says_so():
 # The explorer
 
 
-def test_the_picture_is_there_before_anyone_touches_a_control(explorer):
+def _all(widget):
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from _all(child)
+
+
+def test_picture_and_labels_are_there_before_anyone_touches_a_control(explorer):
     assert lanes(explorer._view) == ["consumer", "worker 0", "worker 1"]
     assert subtitle(explorer._view).startswith("simulated")
     assert explorer._measured_view.figure == ""
     assert processes() == []
     with pytest.raises(LoaderVizError, match="press Run for real"):
         explorer.result()
+    assert all(each.description for each in explorer._panel.controls.values())
+    (mark,) = [w.value for w in _all(explorer) if "▲" in str(getattr(w, "value", ""))]
+    assert "CPU" in mark  # where the workers are as many as may run at once
 
 
 def test_the_prediction_follows_every_control(explorer):
@@ -188,7 +197,11 @@ def bar(explorer):
     return dict(re.findall(pattern, explorer._causes.value))
 
 
-def test_where_the_wait_went_follows_every_control(explorer):
+def test_where_the_wait_went_follows_every_control_and_no_cut_is_simulated(explorer, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("takes too long for a slider")
+
+    monkeypatch.setattr("loaderviz.why.causes.causes_table.causes_of", refuse)
     explorer.set(num_workers=0)
     assert set(bar(explorer)) == {"steps", "main process"}
     explorer.set(num_workers=1, sample_s=0.2, step_s=0.0)
@@ -196,15 +209,6 @@ def test_where_the_wait_went_follows_every_control(explorer):
     assert bar(explorer)["workers"] == duration(causes["workers"])
     assert set(bar(explorer)) >= {"workers", "start"}
     assert "simulated" in explorer._causes.value
-
-
-def test_what_a_cut_saves_takes_too_long_for_a_slider(explorer, monkeypatch):
-    def refuse(*_):
-        raise AssertionError("simulated once more")
-
-    monkeypatch.setattr("loaderviz.why.causes.causes_table.causes_of", refuse)
-    explorer.set(num_workers=3, step_s=0.0)
-    assert bar(explorer)
     assert "error" not in explorer._status.value
 
 
@@ -454,16 +458,3 @@ def test_batches_that_torch_does_not_cut_keep_their_size():
 def test_what_is_no_loader_is_named():
     with pytest.raises(LoaderVizError, match=r"list \[1, 2\]"):
         explore([1, 2])
-
-
-def test_every_control_has_a_label_and_the_workers_show_the_allowance(explorer):
-    assert all(each.description for each in explorer._panel.controls.values())
-    marks = [w.value for w in _all(explorer) if "▲" in str(getattr(w, "value", ""))]
-    assert len(marks) == 1
-    assert "CPU" in marks[0]
-
-
-def _all(widget):
-    yield widget
-    for child in getattr(widget, "children", ()):
-        yield from _all(child)
