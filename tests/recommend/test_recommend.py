@@ -36,13 +36,17 @@ def given(of: Any, **options: Any) -> Any:
     return quick(of, budget_s=30.0, **options)
 
 
-def in_time(of: Any, **given: Any) -> Any:
-    """With more time where other processes left too little."""
-    with suppress(LoaderVizError):  # no batch came in that time
-        found = quick(of, **given)
-        if "no other setting could be measured" not in found.verdict:
-            return found
-    return quick(of, budget_s=5 * BUDGET_S, **given)
+def n_measured(found: Any) -> int:
+    return int((found.candidates["samples_per_s"] > 0).sum())
+
+
+def in_time(of: Any, least: int = 2, **given: Any) -> Any:
+    """With more time where other processes left too little for so many settings."""
+    for budget_s in (BUDGET_S, 5 * BUDGET_S):
+        with suppress(LoaderVizError):  # no batch came in that time
+            if n_measured(found := quick(of, budget_s=budget_s, **given)) >= least:
+                return found
+    return quick(of, budget_s=20 * BUDGET_S, **given)
 
 
 class Computes(Keys):
@@ -98,7 +102,7 @@ class TestALoader:
         unsettled = found.verdict.startswith("Too noisy")  # beside other work
         now = r"(, | \([\d.]+ )as it is now"
         assert re.search(" samples/s measured" + ("" if unsettled else now), found.verdict)
-        assert re.match(r"\d+ settings measured in \d s · .*step 20 ms · ", found.numbers)
+        assert re.match(r"\d+ settings measured in \d+ s · .*step 20 ms · ", found.numbers)
         assert found.measured
         assert found.demand_per_s == 200
         assert found.memory_bytes > 0
@@ -132,7 +136,7 @@ class TestALoader:
             return times._replace(user=others * n * time.monotonic(), system=0, nice=0)
 
         monkeypatch.setattr(psutil, "cpu_times", of_the_machine)
-        found = in_time(DataLoader(dataset, 4, num_workers=1), max_workers=1)
+        found = in_time(DataLoader(dataset, 4, num_workers=1), least=1, max_workers=1)
         assert ("other processes keep" in found.limits) == (others > 0)
         if others and isinstance(dataset, Computes):  # what waits is not limited by CPUs
             assert found.limits.startswith("CPU: other processes keep")
@@ -225,7 +229,10 @@ class TestALoader:
 
     def test_of_an_answer_that_only_more_workers_were_run_for_it_says_fewer_may_do(self, runs):
         runs(lambda n: 0.5 if n == 0 else 0.1 / n, (0.2, 0.4, 1.0, 2.4), took_s=0.4)
-        found = quick(DataLoader(SleepingDataset(1000, 0.02), 4), budget_s=2.0)
+        for budget_s in (2.0, 3.0, 4.0, 6.0):  # a first look takes longer beside other work
+            found = quick(DataLoader(SleepingDataset(1000, 0.02), 4), budget_s=budget_s)
+            if n_measured(found) > 1:
+                break
         assert re.match(
             r"\d workers \(fewer may do\): \d+ samples/s measured \(8 as it", found.verdict
         )
