@@ -84,22 +84,30 @@ def _check_max_wait(trace: Trace, max_share: float, after_warmup: bool) -> tuple
     if unseen(as_one(trace)):
         raise LoaderVizError(f"--max-wait: {READ_AHEAD}")
     if after_warmup or trace.meta.get("begins_s"):
-        return _check_windows(trace, max_share, after_warmup)
-    trace = as_one(trace)
+        shares = _shares_of_windows(trace, after_warmup)
+    else:
+        shares = _shares_of_batches(as_one(trace))
+    worst = max(shares, key=shares.__getitem__)
+    who = f"rank {worst}" if len(shares) > 1 else "the loop"
+    after = " after warm-up" * after_warmup
+    waited = percent(shares[worst], decimals=1)
+    why = f"{who} waits {waited} of the time{after}; at most {100 * max_share:g} % is allowed"
+    return shares[worst] <= max_share, why
+
+
+def _shares_of_batches(trace: Trace) -> dict[int, float]:
+    """The part of its time that each rank waits, by all that it was delivered."""
     ranks = by_rank(trace)
     ranks = ranks[ranks["n_batches"] > 0]
     if ranks.empty:
         raise LoaderVizError("no batch was delivered in this recording: there is no wait to check")
-    waits = (ranks["startup_s"] + ranks["wait_s"]).to_numpy()
-    shares = waits / (waits + ranks["step_s"].to_numpy())
-    worst = int(shares.argmax())
-    who = f"rank {ranks['rank'].iloc[worst]}" if len(ranks) > 1 else "the loop"
-    waited = percent(shares[worst], decimals=1)
-    why = f"{who} waits {waited} of the time; at most {100 * max_share:g} % is allowed"
-    return bool(shares[worst] <= max_share), why
+    waits = ranks["startup_s"] + ranks["wait_s"]
+    shares = waits / (waits + ranks["step_s"])
+    return dict(zip(ranks["rank"].tolist(), shares.tolist(), strict=True))
 
 
-def _check_windows(trace: Trace, max_share: float, after_warmup: bool) -> tuple[bool, str]:
+def _shares_of_windows(trace: Trace, after_warmup: bool) -> dict[int, float]:
+    """The same, by its windows."""
     rows = arrays(trace.windows)
     of_ranks = {int(rank): where(rows, rows["rank"] == rank) for rank in np.unique(rows["rank"])}
     if after_warmup:
@@ -107,12 +115,7 @@ def _check_windows(trace: Trace, max_share: float, after_warmup: bool) -> tuple[
     shares = {rank: waited_share(own) for rank, own in of_ranks.items() if own["batches"].sum()}
     if not shares:
         raise LoaderVizError("--max-wait: no minute of this recording is left to check")
-    worst = max(shares, key=shares.__getitem__)
-    who = f"rank {worst}" if len(shares) > 1 else "the loop"
-    after = " after warm-up" * after_warmup
-    waited = percent(shares[worst], decimals=1)
-    why = f"{who} waits {waited} of the time{after}; at most {100 * max_share:g} % is allowed"
-    return shares[worst] <= max_share, why
+    return shares
 
 
 def _check_exactly_once(trace: Trace) -> tuple[bool, str]:

@@ -81,21 +81,21 @@ class Fed:
         )
 
 
-def side_by_side(feds: Sequence[Fed], *, title: str = "", seconds: float | None = None) -> Figure:
+def side_by_side(feds: Sequence[Fed], *, seconds: float | None = None) -> Figure:
     """The timelines of loops, one above the other, on one axis with one zero.
 
-    Each has a lane for the loop, one for the copies and one for the steps.
+    Each has a lane for the loop, one for the copies and one for the steps. The title names the
+    fastest and the slowest.
 
     Args:
         feds: one or more loops.
-        title: by default the fastest and the slowest.
         seconds: how much of it to show; None shows all.
     """
     slow, fast = (choose(feds, key=lambda fed: fed.batch_s) for choose in (max, min))
     every_ms = [f"{1000 * fed.batch_s:.0f} ms" for fed in (fast, slow)]
-    by_default = f"{fast.way}: a step every {every_ms[0]}; {slow.way}: every {every_ms[1]}"
+    title = f"{fast.way}: a step every {every_ms[0]}; {slow.way}: every {every_ms[1]}"
     if every_ms[0] == every_ms[1]:
-        by_default = f"A step every {every_ms[0]}"
+        title = f"A step every {every_ms[0]}"
     groups = [
         (
             f"{fed.verdict}, a step every {1000 * fed.batch_s:.0f} ms",
@@ -107,7 +107,7 @@ def side_by_side(feds: Sequence[Fed], *, title: str = "", seconds: float | None 
     ]
     return compared_streams(
         groups,
-        title=title or by_default,
+        title=title,
         numbers="simulated · one axis · the loop waits, grey: for the device, hatched: for a batch "
         "· gaps in copies and steps: idle",
         seconds=seconds,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.trace import Trace
+
+MOST_STEPS: Final = 10  # between ticks of a time axis
 
 
 def axis(
@@ -92,6 +97,22 @@ def add_lane_above(
     lanes["tickvals"] = [at, *lanes["tickvals"]]
     lanes["ticktext"] = [label, *lanes["ticktext"]]
     return at, px
+
+
+def round_ticks(span_s: float) -> Any:
+    """Round numbers from 0 to the end of an axis of ``span_s`` seconds: ten steps at most."""
+    power = 10.0 ** math.floor(math.log10(span_s / MOST_STEPS))
+    step = next(each * power for each in (1, 2, 5, 10) if span_s / (each * power) <= MOST_STEPS)
+    return np.arange(0, span_s * (1 + 1e-9), step)
+
+
+def moved_apart(places: Sequence[float], apart: float) -> list[float]:
+    """Each place, moved up where the one below it is nearer than ``apart``; none is below 0."""
+    moved, lowest_free = [*places], 0.0
+    for i in sorted(range(len(moved)), key=moved.__getitem__):
+        moved[i] = max(moved[i], lowest_free)
+        lowest_free = moved[i] + apart
+    return moved
 
 
 def in_margin(text: str, shift_px: float, *, x: float = 1, **options: Any) -> dict[str, Any]:

@@ -43,7 +43,6 @@ WAIT_LINE = "rgba(213, 94, 0, 0.55)"
 QUIET = "#7d8590"  # start-up, collate: legible on white and on black
 BUSY = "#5b9bc8"  # a zoomed-out lane, where batches have no colour of their own
 FAILED = "#c1121f"
-HOLE = "rgba(193, 18, 31, 0.09)"
 READY_LINE = "#3a87c2"
 READY_FILL = "rgba(58, 135, 194, 0.18)"
 EDGE = "rgba(255, 255, 255, 0.9)"
@@ -95,7 +94,7 @@ def _other_shade(fill: str, ink: str) -> str:
 COLOURS = (
     *(fill for fill, _ in PALETTE),
     *(_other_shade(fill, ink) for fill, ink in PALETTE),
-    *(WAIT, WAIT_LINE, QUIET, EDGE, HOLE, TRANSPARENT),
+    *(WAIT, WAIT_LINE, QUIET, EDGE, TRANSPARENT),
 )
 _COLOUR_OF_CODE = np.array(COLOURS, object)
 

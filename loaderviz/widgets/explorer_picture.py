@@ -24,7 +24,6 @@ from loaderviz.why.verdict import TOO_SHORT
 ROOM = 1.12  # the longest run leaves this much for its duration, written beside it
 SHORTEST = 0.3  # of the axis: below that the axis shrinks
 SPANS = (1, 1.5, 2, 3, 4, 5, 7.5, 10)  # times a power of ten
-TICKS = 10
 GHOST_LANE, GHOST_TOP = -0.95, -1.35  # above the consumer's, which is 0
 GHOST = "rgba(125, 133, 144, 0.55)"
 TIME = "seconds since the loop began"
@@ -55,12 +54,11 @@ def picture(trace: Trace, summary: Summary, span_s: float, pinned: Trace | None 
         waits = percent(summary.wait_share)
         layout["title"]["text"] = f"<b>The model waits {waits} of this run, a short one</b>"
     begin_s = begin_of(trace)
-    tick_s = next(s for s in _ticks(span_s) if span_s / s <= TICKS)
-    ticks = [n * tick_s for n in range(math.floor(span_s / tick_s) + 1)]
+    ticks = axes.round_ticks(span_s)
     layout["xaxis"] |= {
         "range": [begin_s - 0.012 * span_s, begin_s + 1.012 * span_s],
         "tickmode": "array",
-        "tickvals": [begin_s + tick for tick in ticks],
+        "tickvals": (begin_s + ticks).tolist(),
         "ticktext": [f"{tick:g}" for tick in ticks],
     }
     layout["xaxis"]["title"]["text"] = TIME
@@ -100,12 +98,6 @@ def _latest(trace: Trace, *of_batches: str, of_workers: tuple[str, ...], sign: i
     columns += [trace.workers[name].to_numpy() for name in of_workers]
     values = sign * np.concatenate(columns)
     return float(np.fmax.reduce(values, initial=np.nan))
-
-
-def _ticks(span_s: float) -> list[float]:
-    """Distances between ticks that read well, from the shortest up."""
-    power = 10.0 ** (math.floor(math.log10(span_s)) - 1)
-    return [factor * power for factor in (1, 2, 5, 10, 20, 50)]
 
 
 def _ghost(pinned: Trace, begin_s: float) -> dict[str, Any]:

@@ -63,15 +63,15 @@ def _most_in_flight(trace: Trace) -> int:
     return int((np.arange(1, len(starts) + 1) - ended).max())
 
 
-def numbers_table(rows: dict[str, RunNumbers | None], pinned: str = "pinned") -> str:
-    """One row for each run, in HTML, each with its change from the run named ``pinned``."""
+def numbers_table(rows: dict[str, RunNumbers | None]) -> str:
+    """One row for each run, in HTML, each with its change from the one named ``pinned``."""
     if not any(rows.values()):
         return ""
     head = "".join(f"<th title='{html.escape(why)}'>{name}</th>" for name, why in COLUMNS)
-    pinned_numbers = rows.get(pinned)
+    pinned = rows.get("pinned")
     body = "".join(
         f"<tr class='loaderviz-{name.split()[0]}'><th>{html.escape(name)}</th>"
-        f"{_cells(numbers, None if name == pinned else pinned_numbers)}</tr>"
+        f"{_cells(numbers, None if name == 'pinned' else pinned)}</tr>"
         for name, numbers in rows.items()
         if numbers is not None
     )
@@ -87,15 +87,10 @@ def _cells(numbers: RunNumbers, pinned: RunNumbers | None) -> str:
     if numbers.in_flight_bytes is not None:
         in_flight = f"{numbers.in_flight} ({size(numbers.in_flight_bytes)})"
     repeated = "?" if numbers.n_repeated is None else f"{numbers.n_repeated:,}"
-    if pinned is None:
-        changes = ["", "", "", ""]
-    else:
-        changes = [
-            _change(numbers.epoch_s, pinned.epoch_s),
-            _change(numbers.samples_per_s, pinned.samples_per_s),
-            _change(numbers.wait_s, pinned.wait_s),
-            _change(numbers.in_flight, pinned.in_flight),
-        ]
+    changes = [
+        "" if pinned is None else _change(getattr(numbers, name), getattr(pinned, name))
+        for name in ("epoch_s", "samples_per_s", "wait_s", "in_flight")
+    ]
     bad = " class='loaderviz-bad'" if numbers.n_repeated else ""
     return (
         f"<td><b>{duration(numbers.epoch_s)}</b>{changes[0]}</td>"

@@ -82,7 +82,7 @@ def test_a_rank_that_fails_is_quoted():
         launch_ranks.torchrun("no such case")
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(
     n=st.integers(0, 40),
     n_ranks=st.integers(1, 4),
@@ -98,7 +98,7 @@ def test_what_nobody_shares_comes_from_every_worker(n, n_ranks, workers, size):
     assert len(found.per_worker) == n_ranks * workers
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(n=st.integers(1, 40), n_ranks=st.integers(1, 6), drop_last=st.booleans())
 def test_a_distributed_sampler_pads_or_loses(n, n_ranks, drop_last):
     numbers = range(n)
@@ -129,7 +129,7 @@ def test_an_audit_of_what_was_written_down_counts_every_epoch():
 FAST, SLOW = Costs(sample_s=0.005, step_s=0.03), Costs(sample_s=0.03, step_s=0.03)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     samples_s=st.lists(st.floats(0.001, 0.05), min_size=1, max_size=4),
     workers=st.integers(0, 3),
@@ -165,6 +165,7 @@ def test_of_ranks_in_step_the_slow_one_is_named_until_its_workers_keep_up():
     assert found[1] is None
 
 
+@settings(max_examples=40)
 @given(samples=st.integers(1, 40), ranks=st.integers(2, 8), batch_size=st.integers(1, 8))
 def test_a_rank_waits_in_vain_if_and_only_if_another_has_fewer_batches(samples, ranks, batch_size):
     n_batches = [-(-len(range(rank, samples, ranks)) // batch_size) for rank in range(ranks)]

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -177,6 +177,7 @@ def test_one_colour_is_one_sequence():
     assert list(same_in_all.layout.yaxis.ticktext) == ["worker 0", "worker 1"]
 
 
+@settings(max_examples=20)
 @given(st.permutations(range(30)))
 def test_each_sample_is_a_dot_where_it_went_in_and_came_out(order):
     dots = next(each for each in shuffle(order).data if each.name == "sample")

@@ -79,11 +79,10 @@ def test_the_index_of_codes_names_each_with_its_title(sources):
     assert rows == {code: title_of(code) for code in codes()}
 
 
-def test_notebooks_say_where_their_figures_are(tmp_path):
-    for live, says in ((False, "`make site`"), (True, "../live/00_first_look.html")):
-        COLLECT["collect"](tmp_path / str(live), live=live)
-        first = tmp_path / str(live) / "notebooks" / "00_first_look.ipynb"
-        assert says in texts(first)[0]
+def test_notebooks_say_where_their_figures_are(sources, tmp_path):
+    COLLECT["collect"](tmp_path, live=True)
+    for folder, says in ((sources, "`make site`"), (tmp_path, "../live/00_first_look.html")):
+        assert says in texts(folder / "notebooks" / "00_first_look.ipynb")[0]
 
 
 def test_the_api_has_every_public_name(sources):

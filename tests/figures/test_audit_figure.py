@@ -24,7 +24,7 @@ def of_keys(keys, *, workers=2, rank=0):
     return audit(trace)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(workers=st.integers(0, 9), batches=st.integers(1, 30))
 def test_there_is_a_lane_for_each_worker_with_its_number_of_samples(workers, batches):
     figure = audit(made(workers=workers, batches=batches)).figure()
@@ -34,7 +34,7 @@ def test_there_is_a_lane_for_each_worker_with_its_number_of_samples(workers, bat
     assert sum(numbers) == 2 * batches
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.permutations(range(20)))
 def test_each_sample_is_a_box_where_its_worker_delivered_it(keys):
     found = of_keys(list(keys))
@@ -101,7 +101,7 @@ def heights(figure, kind):
     return [(base, base + tall) for base, tall in zip(found.base, found.y, strict=True)]
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(st.lists(st.integers(0, 30), min_size=2, max_size=60))
 def test_a_bar_ends_at_how_often_its_sample_came_and_what_is_missing_is_at_0(keys):
     found = of_keys(keys + keys[: len(keys) % 2])
@@ -222,5 +222,4 @@ def test_a_cross_stands_where_a_sample_is_not_the_datasets_own(n):
         "sample 0<br>buffer" if per_column == 1 else "samples 0 to 1<br>buffer"
     }
     assert "×: not what the dataset holds" in figure.layout["title"]["subtitle"]["text"]
-    healthy = audit(DataLoader(list(range(n)), batch_size=8)).figure()
-    assert "×" not in healthy.layout["title"]["subtitle"]["text"]
+    assert "×" not in of_keys([0, 1]).figure().layout["title"]["subtitle"]["text"]

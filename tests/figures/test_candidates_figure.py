@@ -6,6 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from drawn import named
 from loaderviz import recommend
 from loaderviz._recommend import Recommendation
 from loaderviz.loader_settings import LoaderSettings
@@ -52,13 +53,8 @@ def found():
     )
 
 
-def drawn(figure, name):
-    (trace,) = [trace for trace in figure.data if trace.name == name]
-    return trace
-
-
 def points(figure, name):
-    return list(zip(drawn(figure, name).x, drawn(figure, name).y, strict=True))
+    return list(zip(named(figure, name).x, named(figure, name).y, strict=True))
 
 
 def texts(figure):
@@ -75,10 +71,10 @@ def test_every_setting_that_was_run_is_a_point_with_its_interval(found):
     figure = found.figure()
     assert points(figure, "measured") == [*RATES.items()]
     assert points(figure, "other settings") == [(4, 390.0)]
-    error = drawn(figure, "measured").error_y
+    error = named(figure, "measured").error_y
     assert list(error.array) == pytest.approx([0.1 * per_s for per_s in RATES.values()])
     assert list(error.arrayminus) == pytest.approx([0.05 * per_s for per_s in RATES.values()])
-    assert "2 runs of 60 batches" in drawn(figure, "measured").hovertext[0]
+    assert "2 runs of 60 batches" in named(figure, "measured").hovertext[0]
 
 
 def test_the_recommended_setting_and_that_of_now_are_marked(found):
@@ -110,7 +106,7 @@ def test_the_end_of_the_cpus_is_marked_where_it_is_in_view(found):
 @pytest.mark.parametrize("n_batches", [60, 4])
 def test_bounds_are_a_band_that_says_that_it_was_not_measured(n_batches):
     figure = recommend(made_loop([[0.02] * n_batches], 0.16)).figure()
-    band = drawn(figure, "bounds")
+    band = named(figure, "bounds")
     assert band.fill == "toself"
     assert len(band.x) == len(band.y)
     assert bool(len(band.x)) == (n_batches == 60)  # of too few there are none

@@ -29,10 +29,9 @@ def slow():
     return simulate(costs, num_workers=1, batch_size=4, n_batches=40)
 
 
-def table_of(trace):
-    """``summary().causes`` without rounding errors."""
-    table = trace.summary().causes
-    return table[table["seconds"] >= LEAST_S]
+@pytest.fixture(scope="module")
+def figure(slow):
+    return figures.causes(slow)
 
 
 def of_type(figure, kind):
@@ -81,16 +80,13 @@ def undelivered():
 
 
 class TestItsBars:
-    def test_there_is_one_for_each_cause_in_the_order_of_the_table(self, slow):
-        table = table_of(slow)
+    def test_there_is_one_for_each_cause_and_beside_it_what_a_cut_saves(self, slow, figure):
+        table = slow.summary().causes
+        table = table[table["seconds"] >= LEAST_S]  # without rounding errors
         names = [cause.replace("_", " ") for cause in table["cause"]]
-        found = bars(figures.causes(slow))
+        found, beside = bars(figure), texts(figure)
         assert list(found) == names
         assert list(found.values()) == pytest.approx(list(table["seconds"]))
-
-    def test_beside_each_stands_what_a_cut_saves_and_that_this_is_replayed(self, slow):
-        table = table_of(slow)
-        beside = texts(figures.causes(slow))
         saved = beside.index("cutting it saves<br>(replayed)") + 1
         assert beside[saved : saved + len(table)] == [duration(s) for s in table["saves_s"]]
         waited = beside.index("waited") + 1
@@ -103,28 +99,27 @@ class TestItsBars:
         assert "unknown" in bars(figure)
         assert "unknown" in texts(figure)
 
-    def test_under_the_mouse_are_evidence_and_cure(self, slow):
-        first = of_type(figures.causes(slow), "bar")[0].hovertext[0]
+    def test_under_the_mouse_are_evidence_and_cure(self, figure):
+        first = of_type(figure, "bar")[0].hovertext[0]
         assert "Batches are being collated" in first
         assert "collating a batch takes" in first
         assert "collate_fn" in first
 
 
 class TestOverTime:
-    def test_seconds_add_up_to_those_of_the_bars(self, slow):
-        figure = figures.causes(slow)
+    def test_seconds_add_up_to_those_of_the_bars(self, slow, figure):
         drawn = areas(figure)
         assert drawn.pop("steps") == pytest.approx(slow.summary().step_s, rel=0.01)
         assert drawn == pytest.approx(bars(figure), rel=0.02, abs=1e-3)
 
-    def test_waits_and_steps_fill_the_time_and_no_more(self, slow):
+    def test_waits_and_steps_fill_the_time_and_no_more(self, slow, figure):
         _, shares, step_share = shares_over_time(slow)
         assert step_share + sum(shares.values()) == pytest.approx(1, abs=0.01)
-        tops = [max(band.y, default=0) for band in of_type(figures.causes(slow), "scatter")]
+        tops = [max(band.y, default=0) for band in of_type(figure, "scatter")]
         assert max(tops) <= 1.01
 
-    def test_the_start_comes_first(self, slow):
-        bands = {band.name: band for band in of_type(figures.causes(slow), "scatter")}
+    def test_the_start_comes_first(self, figure):
+        bands = {band.name: band for band in of_type(figure, "scatter")}
         assert np.nanmax(bands["start"].x) <= np.nanmin(bands["collate"].x) + 0.02
 
     def test_ranks_share_the_time(self):
@@ -138,8 +133,8 @@ class TestOverTime:
 
 
 class TestItsLook:
-    def test_the_title_is_the_verdict_and_below_it_is_what_was_waited(self, slow):
-        title = figures.causes(slow).layout.title
+    def test_the_title_is_the_verdict_and_below_it_is_what_was_waited(self, slow, figure):
+        title = figure.layout.title
         assert title.text == f"<b>{slow.summary().verdict}</b>"
         assert title.subtitle.text.startswith("simulated · ")
         assert "waited" in title.subtitle.text
@@ -149,8 +144,7 @@ class TestItsLook:
         looks = {(COLOURS[cause], SHAPES[cause]) for cause in CAUSES}
         assert len(looks) == len(CAUSES)
 
-    def test_a_cause_looks_alike_in_both_pictures(self, slow):
-        figure = figures.causes(slow)
+    def test_a_cause_looks_alike_in_both_pictures(self, figure):
         bands = {band.name: band for band in of_type(figure, "scatter")}
         for bar in of_type(figure, "bar"):
             assert bands[bar.name].fillcolor == bar.marker.color
@@ -219,21 +213,21 @@ class TestInANotebook:
         assert len(shown) == 1
 
 
-def test_figures_beside_each_other_have_the_same_axes(slow):
+def test_figures_beside_each_other_have_the_same_axes(slow, figure):
     shorter = simulate(Costs(sample_s=0.001, step_s=0.02), num_workers=1, batch_size=4, n_batches=9)
 
     def axes_of(figure):
         layout = figure.layout
         return layout.xaxis.range, layout.xaxis2.range, layout.margin.l
 
-    first, second = figures.causes(slow), figures.causes(shorter, beside=slow)
-    assert axes_of(first) == axes_of(second) != axes_of(figures.causes(shorter))
-    assert max(bars(first).values()) <= first.layout.xaxis2.range[1]
-    assert bars(second) == bars(figures.causes(shorter))
+    second, alone = figures.causes(shorter, beside=slow), figures.causes(shorter)
+    assert axes_of(figure) == axes_of(second) != axes_of(alone)
+    assert max(bars(figure).values()) <= figure.layout.xaxis2.range[1]
+    assert bars(second) == bars(alone)
 
 
-def test_beside_a_trace_without_waits_it_stays_as_it_is(slow):
+def test_beside_a_trace_without_waits_it_stays_as_it_is(slow, figure):
     never = replace(slow, batches=slow.batches.iloc[:0], samples=slow.samples.iloc[:0])
-    assert figures.causes(slow, beside=never).layout == figures.causes(slow).layout
+    assert figures.causes(slow, beside=never).layout == figure.layout
     with pytest.raises(LoaderVizError, match="draws a Trace, but got str"):
         figures.causes(slow, beside="usual")

@@ -7,10 +7,8 @@ from io import BytesIO
 import numpy as np
 import pytest
 from PIL import Image
-from torch.utils.data import DataLoader
 
 from drawn import named
-from loaderviz import audit
 from loaderviz._audit import simulate_audit
 from loaderviz.figures import style
 from loaderviz.figures.results.mixing_figure import MOST_DOTS
@@ -66,8 +64,11 @@ def test_many_samples_are_counted_in_cells_that_lie_where_the_samples_do():
 
 
 def test_a_shuffle_fills_the_square_and_its_line_is_level():
-    keys = random.Random(0).sample(range(30_000), 30_000)
-    figure = audit(DataLoader(range(30_000), batch_size=100, sampler=keys)).mixing().figure()
+    def in_any_order(data, *_):
+        return random.Random(0).sample(data, len(data))
+
+    found = simulate_audit(in_any_order, 30_000, num_workers=1, batch_size=100)
+    figure = found.mixing().figure()
     assert (pixels(figure)[..., 3] > 0).mean() > 0.95
     assert np.allclose(named(figure, "mean place").y, 15_000, rtol=0.05)
 

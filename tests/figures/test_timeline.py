@@ -10,29 +10,24 @@ from hypothesis import strategies as st
 from drawn import named
 from loaderviz import LoaderVizError, Trace, timeline
 from loaderviz.figures import style
-from loaderviz.figures.timelines.timeline import MOST_SAMPLES
+from loaderviz.figures.timelines.timeline import MOST_SAMPLES, drawn
+from made_loops import made_loop
 from traces import made, together
 
 
-@settings(max_examples=15)
-@given(workers=st.integers(0, 16), batches=st.integers(1, 40), batch_size=st.integers(1, 4))
-def test_there_is_a_lane_for_the_consumer_and_one_for_each_worker(workers, batches, batch_size):
-    figure = timeline(made(workers=workers, batches=batches, batch_size=batch_size))
-    lanes = list(figure.layout.yaxis.ticktext)
-    expected = [f"worker {n}" for n in range(workers)] or ["main process"]
-    assert lanes == ["consumer", *expected]
-
-
-@settings(max_examples=15)
-@given(workers=st.integers(0, 5), batches=st.integers(1, 12), batch_size=st.integers(1, 4))
-def test_each_sample_is_a_box_in_the_lane_of_its_worker(workers, batches, batch_size):
+@settings(max_examples=8)
+@given(workers=st.integers(0, 16), batches=st.integers(1, 20), batch_size=st.integers(1, 4))
+def test_below_the_consumer_each_worker_has_a_lane_and_in_it_a_box_for_each_sample(
+    workers, batches, batch_size
+):
     trace = made(workers=workers, batches=batches, batch_size=batch_size)
-    boxes = named(timeline(trace), "sample")
-    samples = trace.samples
+    figure = timeline(trace)
+    lanes = [f"worker {n}" for n in range(workers)] or ["main process"]
+    assert list(figure.layout.yaxis.ticktext) == ["consumer", *lanes]
+    boxes, samples = named(figure, "sample"), trace.samples
     assert list(boxes.base) == pytest.approx(list(samples["start_s"]))
     assert list(boxes.x) == pytest.approx(list(samples["end_s"] - samples["start_s"]))
-    lanes = samples["worker"] + 1 if workers else samples["worker"] + 2
-    assert list(boxes.y) == list(lanes)
+    assert list(boxes.y) == list(samples["worker"] + (1 if workers else 2))
 
 
 def test_timelines_of_one_time_span_have_one_axis_with_and_without_workers():
@@ -186,6 +181,31 @@ def test_batches_of_several_epochs_and_loaders_are_named_in_full():
     assert "batch 3</b> of epoch 1," in hover
     hover = named(timeline(together(made(loader=0), made(loader=1))), "sample").hovertext[-1]
     assert "batch 3</b>, loader 1, worker 1" in hover
+
+
+def test_each_phase_is_a_segment_above_the_lanes_and_those_with_room_are_named():
+    steps = [0.5] + [0.02] * 99
+    steps[24:100:25] = [0.4] * 4
+    trace = made_loop([steps], 0.01)
+    figure, table = timeline(trace), trace.phases()
+    band = named(figure, "phase")
+    assert list(band.base) == list(table["from_s"])
+    names = [note.text for note in figure.layout.annotations]
+    assert {"warm-up", "pace", "pause"} <= set(names)
+    assert "phases" in figure.layout.yaxis.ticktext
+    top = min(figure.layout.yaxis.range)
+    assert all(top < y < -0.5 for y in band.y), "above the consumer"
+    plain = drawn(trace, trace.summary(), with_phases=False).figure()
+    assert len(named(plain, "phase").base) == 0
+    assert figure.layout.height > plain.layout.height
+
+
+def test_where_all_is_start_and_pace_no_phase_is_drawn():
+    for trace in (made_loop([[0.02] * 40] * 2, 0.01), made(batches=4)):
+        figure = timeline(trace)
+        assert len(named(figure, "phase").base) == 0
+        assert not figure.layout.annotations
+        assert "phases" not in figure.layout.yaxis.ticktext
 
 
 def test_a_narrow_box_keeps_its_colour_to_the_rim():

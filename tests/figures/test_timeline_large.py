@@ -1,7 +1,9 @@
 """Large recordings: what the page gets to draw them with, and what is seen where it cannot."""
 
 import base64
+import functools
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,9 +19,16 @@ from traces import recorded, together
 TIMES = tuple(packed_rows.TIMES)
 
 
-def simulated(*, workers=3, n_batches=MOST_BATCHES + 1, **settings) -> Trace:
+@functools.cache
+def made_once(**settings) -> Trace:
     costs = Costs(sample_s=[0.01, 0.02, 0.003], step_s=0.02, collate_s=0.001)
-    return simulate(costs, num_workers=workers, batch_size=4, n_batches=n_batches, **settings)
+    return simulate(costs, batch_size=4, **settings)
+
+
+def simulated(*, workers=3, n_batches=MOST_BATCHES + 1, **settings) -> Trace:
+    """A trace of the test's own."""
+    trace = made_once(num_workers=workers, n_batches=n_batches, **settings)
+    return replace(trace, batches=trace.batches.copy(), samples=trace.samples.copy())
 
 
 def decoded(table) -> dict[str, np.ndarray]:

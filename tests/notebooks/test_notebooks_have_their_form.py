@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import runpy
 from pathlib import Path
 
 import nbformat
@@ -75,6 +76,15 @@ def test_figures_that_the_text_puts_on_one_axis_promise_that(cells):
         if cell.cell_type == "markdown" and re.search(SHARED_AXIS, cell.source):
             beside = [*code_after(cells, at), *code_after(cells[::-1], len(cells) - 1 - at)]
             assert any("compared_with" in promises(each) for each in beside), cell.source
+
+
+def test_the_diagram_of_the_queues_is_what_its_script_draws_in_the_words_of_the_notebooks():
+    images = NOTEBOOKS[0].parent / "images"
+    diagram = (images / "queues.svg").read_text()
+    assert diagram == runpy.run_path(str(images / "queue_diagram.py"))["svg"]()
+    words = re.findall(">([^<>]+)</text>", diagram)
+    for place in ("sampler", "index queues", "workers", "result queue", "buffer", "consumer"):
+        assert place in words
 
 
 def test_the_marks_of_a_timeline_are_explained_once(cells):

@@ -256,7 +256,7 @@ def story(trace: Trace) -> list[tuple[int, int, list[Any]]]:
 
 
 class TestAgainstTorch:
-    @settings(max_examples=10, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=6, suppress_health_check=list(HealthCheck))
     @given(configurations())
     @example(
         {"num_workers": 3, "batch_size": 1, "epochs": 1, "kind": "iterable", "shards": [3, 1, 2]}
@@ -283,7 +283,7 @@ class TestAgainstTorch:
 
 
 class TestLaws:
-    @settings(max_examples=40)
+    @settings(max_examples=25)
     @given(COSTS, configurations(), st.booleans(), st.booleans())
     def test_times_are_in_order_and_no_more_is_under_way_than_may_be(
         self, costs, given, in_order, pin_memory
@@ -291,9 +291,6 @@ class TestLaws:
         given |= {"in_order": in_order, "pin_memory": pin_memory}
         trace = simulate(costs, **given)
         assert_lawful(trace)
-        again = simulate(costs, **given)
-        assert again.batches.equals(trace.batches)
-        assert again.samples.equals(trace.samples)
         n_workers = given["num_workers"]
         for _, epoch in trace.batches.groupby("epoch"):
             sent = np.sort(epoch["dispatched_s"])
@@ -313,7 +310,7 @@ class TestLaws:
             )
         assert delivered(trace)["n_samples"].sum() >= expected
 
-    @settings(max_examples=25)
+    @settings(max_examples=15)
     @given(COSTS, configurations())
     def test_more_cores_are_never_slower_where_order_is_kept(self, costs, given):
         few, many = (dataclasses.replace(costs, cores=cores) for cores in (1.0, 64.0))
@@ -322,7 +319,9 @@ class TestLaws:
 
     def test_it_is_a_trace_like_any_other(self, tmp_path):
         costs = Costs(sample_s=0.01, step_s=0.02, startup_s=0.005)
-        trace = simulate(costs, num_workers=2, batch_size=4, n_batches=10)
+        trace, again = (simulate(costs, num_workers=2, batch_size=4, n_batches=10) for _ in "12")
+        assert again.batches.equals(trace.batches)
+        assert again.samples.equals(trace.samples)
         assert trace.summary().n_batches == 10
         assert "simulated" in lv.timeline(trace).layout.title.subtitle.text
         trace.save(tmp_path / "what-if.parquet")
@@ -348,7 +347,7 @@ class TestCostsFromATrace:
     }
 
     @pytest.mark.parametrize("cpu_share", [0.0, 0.5, 1.0])
-    @pytest.mark.parametrize("num_workers", [0, 1, 2, 4, 8])
+    @pytest.mark.parametrize("num_workers", [0, 2, 8])  # 8: more than there are CPUs
     def test_any_number_of_workers_tells_what_any_other_takes(self, num_workers, cpu_share):
         random = np.random.default_rng(0)
         sample_s = random.gamma(8, 0.0005, 640)
@@ -360,7 +359,7 @@ class TestCostsFromATrace:
         assert np.mean(fitted.sample_s) == pytest.approx(np.mean(sample_s), rel=slack)
         cpu_s = np.mean(fitted.sample_s * fitted.cpu_share)
         assert cpu_s == pytest.approx(cpu_share * np.mean(sample_s), rel=0.05, abs=2e-4)
-        for other in (0, 1, 3, 8):
+        for other in (0, 1, 8):
             settings = {"num_workers": other, "batch_size": 8, "n_samples": 640}
             end, expected = (
                 simulate(each, **settings).batches["released_s"].max() for each in (fitted, costs)

@@ -157,13 +157,22 @@ def test_a_run_whose_process_is_killed_says_so():
 # The explorer
 
 
-def test_the_picture_is_there_before_anyone_touches_a_control(explorer):
+def _all(widget):
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from _all(child)
+
+
+def test_picture_and_labels_are_there_before_anyone_touches_a_control(explorer):
     assert lanes(explorer._view) == ["consumer", "worker 0", "worker 1"]
     assert subtitle(explorer._view).startswith("simulated")
     assert explorer._measured_view.figure == ""
     assert processes() == []
     with pytest.raises(LoaderVizError, match="press Run for real"):
         explorer.result()
+    assert all(each.description for each in explorer._panel.controls.values())
+    (mark,) = [w.value for w in _all(explorer) if "▲" in str(getattr(w, "value", ""))]
+    assert "CPU" in mark  # where the workers are as many as may run at once
 
 
 def test_the_prediction_follows_every_control(explorer):
@@ -188,7 +197,11 @@ def bar(explorer):
     return dict(re.findall(pattern, explorer._causes.value))
 
 
-def test_where_the_wait_went_follows_every_control(explorer):
+def test_where_the_wait_went_follows_every_control_and_no_cut_is_simulated(explorer, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("takes too long for a slider")
+
+    monkeypatch.setattr("loaderviz.why.causes.causes_table.causes_of", refuse)
     explorer.set(num_workers=0)
     assert set(bar(explorer)) == {"steps", "main process"}
     explorer.set(num_workers=1, sample_s=0.2, step_s=0.0)
@@ -196,15 +209,6 @@ def test_where_the_wait_went_follows_every_control(explorer):
     assert bar(explorer)["workers"] == duration(causes["workers"])
     assert set(bar(explorer)) >= {"workers", "start"}
     assert "simulated" in explorer._causes.value
-
-
-def test_what_a_cut_saves_takes_too_long_for_a_slider(explorer, monkeypatch):
-    def refuse(*_):
-        raise AssertionError("simulated once more")
-
-    monkeypatch.setattr("loaderviz.why.causes.causes_table.causes_of", refuse)
-    explorer.set(num_workers=3, step_s=0.0)
-    assert bar(explorer)
     assert "error" not in explorer._status.value
 
 
@@ -231,7 +235,7 @@ def test_a_real_run_stands_under_the_predicted_one_with_the_error(explorer):
     # Of other settings than the present ones it is told apart.
     explorer.set(num_workers=3)
     assert explorer._measured_view.stale
-    assert "predicted" not in explorer._status.value
+    assert explorer._status.value == ""
     assert "<th>measured</th>" not in explorer._table.value
     explorer.set(num_workers=2)
     assert not explorer._measured_view.stale
@@ -259,21 +263,6 @@ def test_the_queues_are_sent_only_while_they_are_seen(explorer):
     assert explorer._scene.life == ""
 
 
-def test_a_run_goes_on_dimmed_when_a_control_is_moved_meanwhile(explorer):
-    async def ask_and_move():
-        quick(explorer, num_workers=2)
-        explorer.start()
-        explorer.set(num_workers=3)
-        while explorer._real_runs.running:
-            await asyncio.sleep(FOLLOW_S)
-
-    asyncio.run(ask_and_move())
-    assert lanes(explorer._measured_view) == ["consumer", "worker 0", "worker 1"]
-    assert lanes(explorer._view) == ["consumer", "worker 0", "worker 1", "worker 2"]
-    assert explorer._measured_view.stale
-    assert "<th>measured</th>" not in explorer._table.value
-
-
 def test_a_recording_that_tells_no_costs_is_told_in_place(monkeypatch):
     def refuse(trace, own):
         raise LoaderVizError("<nothing> to go on")
@@ -285,19 +274,24 @@ def test_a_recording_that_tells_no_costs_is_told_in_place(monkeypatch):
         explorer.result()
 
 
-def test_in_a_notebook_a_run_goes_on_in_the_background_and_the_latest_one_wins(explorer):
-    async def ask():
+def test_a_run_goes_on_in_the_background_the_latest_wins_and_dims_if_a_control_moves(explorer):
+    async def ask_and_move():
         explorer.set(num_workers=2, sample_s=0.2, step_s=0.5)
         explorer.start()
         assert explorer._real_runs.running
-        for num_workers in (5, 1, 4):
+        for num_workers in (5, 1, 2):
             quick(explorer, num_workers=num_workers)
             explorer.start()
+        explorer.set(num_workers=3)
         while explorer._real_runs.running:
             await asyncio.sleep(FOLLOW_S)
 
-    asyncio.run(ask())
-    assert len(explorer.result().workers) == 4
+    asyncio.run(ask_and_move())
+    assert len(explorer.result().workers) == 2
+    assert lanes(explorer._measured_view) == ["consumer", "worker 0", "worker 1"]
+    assert lanes(explorer._view) == ["consumer", "worker 0", "worker 1", "worker 2"]
+    assert explorer._measured_view.stale
+    assert "<th>measured</th>" not in explorer._table.value
     assert processes() == []
 
 
@@ -359,7 +353,10 @@ def test_one_run_at_a_time_also_of_two_explorers(explorer):
 
 def test_ones_own_loader_is_recorded_first_and_predicted_from_that():
     explorer = explore(DataLoader(SleepingDataset(48, 0.002), batch_size=4))
-    assert explorer.result().summary().n_batches == 12
+    assert "Done: 12 batches" in explorer._status.value
+    assert explorer._progress.value == explorer._progress.max == 12
+    for run in (explorer.result(), explorer.predicted):
+        assert run.summary().n_batches == 12
     assert subtitle(explorer._measured_view).startswith("measured")
     assert subtitle(explorer._view).startswith("simulated")
     explorer.set(num_workers=2, batch_size=8)
@@ -458,34 +455,6 @@ def test_batches_that_torch_does_not_cut_keep_their_size():
     assert explorer.predicted.summary().n_batches == 10
 
 
-def test_a_short_dataset_is_done_when_it_ends():
-    explorer = explore(DataLoader(SleepingDataset(6, 0), batch_size=2))
-    assert "Done: 3 batches" in explorer._status.value
-    assert explorer._progress.value == explorer._progress.max == 3
-    assert explorer.predicted.summary().n_batches == 3
-
-
 def test_what_is_no_loader_is_named():
     with pytest.raises(LoaderVizError, match=r"list \[1, 2\]"):
         explore([1, 2])
-
-
-def test_every_control_has_a_label_and_the_workers_show_the_allowance(explorer):
-    assert all(each.description for each in explorer._panel.controls.values())
-    marks = [w.value for w in _all(explorer) if "▲" in str(getattr(w, "value", ""))]
-    assert len(marks) == 1
-    assert "CPU" in marks[0]
-
-
-def _all(widget):
-    yield widget
-    for child in getattr(widget, "children", ()):
-        yield from _all(child)
-
-
-def test_what_was_said_of_a_run_goes_with_its_settings():
-    explorer = explore()
-    explorer.measure(num_workers=0, n_samples=8)
-    assert "Done" in explorer._status.value
-    explorer.set(num_workers=1)
-    assert explorer._status.value == ""

@@ -31,11 +31,12 @@ MAKE = {
 }
 
 
-@pytest.fixture
-def bundles(monkeypatch):
+@pytest.fixture(scope="module")
+def bundles():
     """What each widget hands to a front end."""
-    monkeypatch.setattr(InteractiveShell, "initialized", lambda: True)  # as in a notebook
-    return {name: make()._repr_mimebundle_() for name, make in MAKE.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(InteractiveShell, "initialized", lambda: True)  # as in a notebook
+        return {name: make()._repr_mimebundle_() for name, make in MAKE.items()}
 
 
 def test_each_widget_comes_with_html_and_with_words(bundles):

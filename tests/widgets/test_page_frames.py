@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderviz import explore
@@ -58,6 +58,7 @@ sliders = st.tuples(st.integers(0, 50), st.integers(1, 2000), st.floats(0, 1)).m
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abcde"), sliders, min_size=1), st.integers(2, 300))
 def test_sliders_keep_their_ends_and_their_value_and_lose_no_more_than_they_must(specs, most):
     made, now = controls(**specs)
@@ -89,6 +90,7 @@ trees = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.lists(st.lists(trees, max_size=3), max_size=4))
 def test_what_is_packed_comes_out_as_it_was(frames):
     assert unpacked(pack(frames)) == frames

@@ -101,15 +101,13 @@ def _line_labels(lines: Mapping[str, Line], top: float) -> list[dict[str, Any]]:
     """Each line's name at its right end, moved up where it would cover another."""
     plot_px = HEIGHT_PX - TITLE_PX - AXIS_PX
     ends_px = {name: plot_px * ys[-1] / top for name, (_, ys) in lines.items() if name}
-    shifts_px, lowest_px = dict.fromkeys(lines, 0.0), 0.0
-    for name in sorted(ends_px, key=lambda each: ends_px[each]):
-        shifts_px[name] = max(0.0, lowest_px - ends_px[name])
-        lowest_px = ends_px[name] + shifts_px[name] + LINE_PX
+    names_px = axes.moved_apart([*ends_px.values()], LINE_PX)
+    shifts_px = {name: at_px - ends_px[name] for name, at_px in zip(ends_px, names_px, strict=True)}
     return [
         {
             "text": name,
             "x": xs[-1], "y": ys[-1],
-            "xanchor": "left", "xshift": 12, "yshift": shifts_px[name],
+            "xanchor": "left", "xshift": 12, "yshift": shifts_px.get(name, 0.0),
             "showarrow": False,
             "font": {"color": style.series(number)},
         }

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
-import numpy as np
-
 from loaderviz.errors import LoaderVizError
+from loaderviz.figures import axes
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines.timeline import timeline
 from loaderviz.trace import Trace
 
-MOST_TICKS, ROOM = 10, 0.012  # ROOM: of the axis, on both sides
+ROOM = 0.012  # of the axis, on both sides
 
 
 def stacked(traces: Mapping[str, Trace]) -> list[Figure]:
@@ -33,7 +31,7 @@ def stacked(traces: Mapping[str, Trace]) -> list[Figure]:
     ends = [figure.layout.xaxis.range for figure in figures]
     # timeline() leaves room on both sides of what it shows.
     span_s = max(right - left for left, right in ends) / (1 + 2 * ROOM)
-    ticks = _ticks(span_s)
+    ticks = axes.round_ticks(span_s)
     left_px = max(figure.layout.margin.l for figure in figures)
     for title, figure, (left, right) in zip(traces, figures, ends, strict=True):
         zero_s = left + ROOM * (right - left) / (1 + 2 * ROOM)
@@ -48,10 +46,3 @@ def stacked(traces: Mapping[str, Trace]) -> list[Figure]:
             margin_l=left_px,
         )
     return figures
-
-
-def _ticks(span_s: float) -> np.ndarray:
-    """Round numbers from 0 to the end of the axis, a few of them."""
-    power = 10.0 ** math.floor(math.log10(span_s / MOST_TICKS))
-    step = next(each * power for each in (1, 2, 5, 10) if span_s / (each * power) <= MOST_TICKS)
-    return np.arange(0, span_s * (1 + 1e-9), step)

@@ -157,6 +157,14 @@ def _laid_out(box: Box, at_s: float, row: int, least_s: float) -> Iterator[tuple
             at_s += inner.seconds
 
 
+_TEXT_INSIDE: Final = {
+    "textposition": "inside",
+    "insidetextanchor": "start",
+    "constraintext": "none",
+    "textangle": 0,
+}
+
+
 def _stacks(boxes: list[tuple[Box, float, int]], whole_s: float) -> dict[str, Any]:
     return {
         "type": "bar",
@@ -166,11 +174,8 @@ def _stacks(boxes: list[tuple[Box, float, int]], whole_s: float) -> dict[str, An
         "y": [row for _, _, row in boxes],
         "width": 0.94,
         "marker": {"color": style.SKY, "line": {"width": 1, "color": style.EDGE}},
+        **_TEXT_INSIDE,
         "text": [_fitting(box.name, box.seconds / whole_s) for box, _, _ in boxes],
-        "textposition": "inside",
-        "insidetextanchor": "start",
-        "constraintext": "none",
-        "textangle": 0,
         "insidetextfont": {"color": "#1b1f24", "size": 12},
         "hovertext": [_hover(box, whole_s) for box, _, _ in boxes],
         "hovertemplate": "%{hovertext}<extra></extra>",
@@ -223,10 +228,7 @@ def _inside(rows: Any) -> dict[str, Any]:
             _fitting(source, part) if part > LONG else ""
             for source, part in zip(rows["source"], parts, strict=True)
         ],
-        "textposition": "inside",
-        "insidetextanchor": "start",
-        "constraintext": "none",
-        "textangle": 0,
+        **_TEXT_INSIDE,
         "insidetextfont": {"color": "white", "size": 12},
         "hoverinfo": "skip",
     }

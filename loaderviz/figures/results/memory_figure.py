@@ -110,16 +110,13 @@ def _line_mark(line: Table, number: int | None) -> dict[str, Any]:
 
 def _line_names(lines: list[Table], top: float) -> list[dict[str, Any]]:
     """At the right end of each line, moved apart where they would overlap."""
-    order = sorted(range(len(lines)), key=lambda i: float(lines[i]["y"][-1]))
-    heights, lowest_free = {}, 0.0
-    for i in order:
-        heights[i] = max(float(lines[i]["y"][-1]) / (AXIS_TOP * top), lowest_free)
-        lowest_free = heights[i] + NAMES_APART
-    excess = max(heights[order[-1]] - 1, 0.0)
+    ends = [float(line["y"][-1]) / (AXIS_TOP * top) for line in lines]
+    heights = axes.moved_apart(ends, NAMES_APART)
+    excess = max(*heights, 1.0) - 1
     return [
         axes.in_margin(
-            lines[i]["name"], 6, y=height - excess, yref="paper", yanchor="middle",
+            line["name"], 6, y=height - excess, yref="paper", yanchor="middle",
             font={"size": 12, "color": style.series(i)},
         )
-        for i, height in heights.items()
+        for i, (line, height) in enumerate(zip(lines, heights, strict=True))
     ]  # fmt: skip

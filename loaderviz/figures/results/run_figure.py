@@ -17,7 +17,7 @@ from loaderviz.trace.columns_of_rows import Table, where
 from loaderviz.trace.loaders_as_one import windows_as_one
 from loaderviz.trace.windows import waited_share
 
-SHARE_PX, PACE_PX, GAP_PX, RANK_PX = 120, 150, 34, 22
+SHARE_PX, PACE_PX, GAP_PX, RANK_PX, NAME_PX = 120, 150, 34, 22, 16
 FLAGS_PX: Final = 24  # of incidents, above the plot
 LEFT_PX, RIGHT_PX, TOP_PX = 74, 90, style.TITLE_PX + FLAGS_PX
 MOST_RANKS: Final = 64
@@ -211,21 +211,19 @@ def _pace(rows: Table, unit_s: float) -> tuple[list[dict[str, Any]], float]:
 
 def _line_names(lines: Sequence[dict[str, Any]], highest: float) -> list[dict[str, Any]]:
     """The lines' names at their ends, one above the other where they are near."""
-    ends = []
-    for line in lines:
-        known = line["y"][np.isfinite(line["y"])]
-        ends.append((min(float(known[-1]), highest), line))
-    ends.sort(key=lambda end: end[0])
-    shift_px, last_px, found = 0.0, -100.0, []
-    for value, line in ends:
-        at_px = PACE_PX * value / (1.08 * highest)
-        shift_px = max(0.0, last_px + 16 - at_px)
-        last_px = at_px + shift_px
-        found.append(axes.in_margin(
+    ends = [float(line["y"][np.isfinite(line["y"])][-1]) for line in lines]
+    values = np.minimum(ends, highest)
+    ends_px = PACE_PX * values / (1.08 * highest)
+    names_px = axes.moved_apart(ends_px.tolist(), NAME_PX)
+    return [
+        axes.in_margin(
             line["name"], 8, y=value, yref="y", yanchor="middle", yshift=shift_px,
             font={"size": 12, "color": line["line"]["color"]},
-        ))  # fmt: skip
-    return found
+        )
+        for line, value, shift_px in zip(
+            lines, values.tolist(), (names_px - ends_px).tolist(), strict=True
+        )
+    ]  # fmt: skip
 
 
 def _epochs(rows: Table, unit_s: float) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ import pickle
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -147,6 +147,7 @@ def test_a_simulated_audit_finds_what_the_loader_does(split, n, workers, batch_s
     assert not real.simulated
 
 
+@settings(max_examples=30)
 @given(**SIZES, batch_size=st.integers(1, 9))
 def test_a_naive_stream_comes_once_for_each_worker(n, workers, batch_size):
     told = simulate_audit(None, n, num_workers=workers, batch_size=batch_size)
