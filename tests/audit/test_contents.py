@@ -197,7 +197,8 @@ def packed(samples):
 
 def audited(dataset, num_workers=2, **options):
     epochs = options.pop("epochs", 1)
-    return audit(DataLoader(dataset, 8, num_workers=num_workers, **options), epochs)
+    loader = DataLoader(dataset, 8, num_workers=num_workers, **options)
+    return audit(loader, epochs, budget_s=60)  # on a busy machine the usual time may not do
 
 
 def states(found):
