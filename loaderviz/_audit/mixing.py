@@ -6,6 +6,7 @@ is on columns of millions of rows.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -65,8 +66,7 @@ def nearness(order: Ints, batch_size: int) -> Nearness:
     else:  # several, where one alone would differ from the next
         shuffles = [rng.permutation(n) for _ in range(-(-100_000 // n))]
     shuffled = np.mean([_log_distance(shuffle, window) for shuffle in shuffles])
-    distance, shuffled_distance = np.exp([_log_distance(order, window), shuffled]).tolist()
-    return Nearness(distance, shuffled_distance, window)
+    return Nearness(math.exp(_log_distance(order, window)), math.exp(shuffled), window)
 
 
 def _log_distance(order: Ints, window: int) -> float:
