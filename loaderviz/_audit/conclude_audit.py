@@ -306,14 +306,10 @@ def _notes_on_order(tables: Tables, evidence: Evidence) -> Iterator[str]:
             if evidence.sampler not in SEEDED
             else "seed torch, or the sampler's generator, once and not before each one."
         )
-    elif not evidence.shuffles and len(same_order) and not bool(same_order.all()):
-        yield "The order changes from epoch to epoch."
     if bool(tables.epochs["in_order"].all()):
         yield "They come in the order in which one process reads them."
     elif evidence.kind == "iterable" and evidence.n_workers > 1:
         yield "Their order is not that of one process: workers take turns, batch by batch."
-    else:
-        yield "Their order is not that in which one process reads them."
 
 
 def _capitalise(words: str) -> str:

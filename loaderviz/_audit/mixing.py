@@ -6,6 +6,7 @@ is on columns of millions of rows.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,8 +65,8 @@ def nearness(order: Ints, batch_size: int) -> Nearness:
         shuffles = [rng.integers(n, size=MOST_LOOKED_AT // window * window)]
     else:  # several, where one alone would differ from the next
         shuffles = [rng.permutation(n) for _ in range(-(-100_000 // n))]
-    shuffled = float(np.mean([_log_distance(shuffle, window) for shuffle in shuffles]))
-    return Nearness(_exp(_log_distance(order, window)), _exp(shuffled), window)
+    shuffled = np.mean([_log_distance(shuffle, window) for shuffle in shuffles])
+    return Nearness(math.exp(_log_distance(order, window)), math.exp(shuffled), window)
 
 
 def _log_distance(order: Ints, window: int) -> float:
@@ -77,10 +78,6 @@ def _log_distance(order: Ints, window: int) -> float:
     first, last = gaps[:, :1], gaps[:, -1:]
     nearest = np.concatenate([first, np.minimum(gaps[:, :-1], gaps[:, 1:]), last], axis=1)
     return float(np.log(np.maximum(nearest, 1)).mean())
-
-
-def _exp(logarithm: float) -> float:
-    return float(np.exp(logarithm))
 
 
 def equal_buffer(score: float, n: int) -> float:

@@ -261,7 +261,8 @@ class _Judge:
         if batch is None or len(batch.numbers) != self._sizes[epoch, batch_number]:
             return NOT_COMPARED  # a dataset that makes the batches returns one for many keys
         number = batch.numbers[position]
-        if number == NOTHING and batch.n_rows == batch.n_but(NOTHING):
+        n_nothing = batch.numbers.count(NOTHING)
+        if number == NOTHING and batch.n_rows == len(batch.numbers) - n_nothing:
             return DROPPED
         own = self._own.get(key) if isinstance(key, READABLE) else None
         if number is None or (own is None and key not in self._by_chance):

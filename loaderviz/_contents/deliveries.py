@@ -43,10 +43,6 @@ class Collated:
         """How many samples it lacks, at least."""
         return max(0, len(self.numbers) - self.n_rows)
 
-    def n_but(self, number: int | None) -> int:
-        """How many samples have another number."""
-        return len(self.numbers) - self.numbers.count(number)
-
 
 def lacking_rows(batches: Iterable[Collated]) -> tuple[int, int]:
     """How many samples that are None have no row in their batch; and how many others have none.

@@ -24,10 +24,11 @@ from loaderviz._contents.read_alone import (
     read_in_copies,
     read_twice,
 )
-from loaderviz.loaders.forked_run import ChildProcess, may_fork
+from loaderviz.loaders.forked_run import ChildProcess, may_fork, run_forked
 from loaderviz.own_errors import own_errors
 
 MOST_PICKLED = 256 << 20  # bytes of a dataset that may be there twice
+TOOK_TOO_LONG = CollateTrial(not_tried="it took too long to call it")
 
 
 class PristineCopy:
@@ -103,8 +104,7 @@ class PristineCopy:
         batches = [[key for key in keys if isinstance(key, READABLE)] for keys in batches]
         if not all(batches) or not batches or self._child is None:
             return CollateTrial(not_tried="its samples have no keys to read them by in a copy")
-        late = CollateTrial(not_tried="it took too long to call it")
-        return self._ask(_try_collate, batches, budget_s) or late
+        return self._ask(_try_collate, batches, budget_s) or TOOK_TOO_LONG
 
     def _ask(self, function: Callable[..., Any], keys: list[Any], *arguments: Any) -> Any:
         if self._pickled is not None:
@@ -173,13 +173,9 @@ def _try_collate(
     dataset: Any, collate_fn: Any, batches: list[list[Any]], budget_s: float
 ) -> CollateTrial:
     """In a fork of its own: what the reader's code does there has reached nobody else."""
-    child = ChildProcess(_collate_in_fork, dataset, collate_fn, batches, budget_s, method="fork")
-    try:
-        child.receive(time.monotonic() + budget_s + LEAST_S)
-        late = CollateTrial(not_tried="it took too long to call it")
-        return child.sent[-1] if child.sent else late
-    finally:
-        child.end()
+    arguments = dataset, collate_fn, batches, budget_s
+    run = run_forked(_collate_in_fork, *arguments, timeout_s=budget_s + LEAST_S)
+    return run.sent[-1] if run.sent else TOOK_TOO_LONG
 
 
 def _collate_in_fork(

@@ -35,8 +35,7 @@ from loaderviz._doctor.examination import Case, examine
 from loaderviz._doctor.examination_runs import EPOCHS
 from loaderviz._doctor.findings import Diagnosis, DoctorError, Finding, diagnosis_of
 from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loader
-from loaderviz._doctor.loader_setup import Setup, callers_call, names_given_to
-from loaderviz._doctor.resume_runs import resumable
+from loaderviz._doctor.loader_setup import Setup, callers_call, names_given_to, resumable
 from loaderviz._doctor.resume_trial import ResumeTrial
 from loaderviz._doctor.run_epochs import MOST_BATCHES, PLAIN
 from loaderviz.errors import LoaderVizError
@@ -172,19 +171,16 @@ def _check_resume(loader: Any, resume: Any) -> None:
 
 
 def _announce(setup: Setup, budget_s: float) -> None:
-    where = "a copy of this process" if may_fork(setup.num_workers) else "this process"
+    forks = may_fork(setup.num_workers)
+    where = "a copy of this process" if forks else "this process"
     alone = " and its dataset by itself" if setup.iterable else ""
-    resumes = ", stops it in mid-epoch and resumes it," if _is_resumed(setup) else ""
+    resumes = ", stops it in mid-epoch and resumes it," if forks and setup.is_to_resume else ""
     said = (
         f"doctor: runs {EPOCHS} epochs of the {setup.name}{alone}{resumes} in {where}, "
         f"at most {MOST_BATCHES} batches each and {budget_s:g} s in all; "
         "doctor(loader, run=False) only looks."
     )
     print(wrapped(said, hanging=2))
-
-
-def _is_resumed(setup: Setup) -> bool:
-    return may_fork(setup.num_workers) and (resumable(setup.loader) or bool(setup.resume))
 
 
 def _judge(case: Case, danger: str) -> Diagnosis:

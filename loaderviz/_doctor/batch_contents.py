@@ -24,13 +24,10 @@ MANY_OBJECTS = 1000  # in a batch
 class Contents:
     """What a batch consists of, as the main process gets it."""
 
-    kind: str
     n_tensors: int
     tensor_bytes: int
     n_others: int  # objects that are not tensors
-    unpickle_s: (
-        float  # of CPU, to rebuild it from what came through the pipe; NaN if it cannot be pickled
-    )
+    unpickle_s: float  # of CPU, to rebuild it from the pipe; NaN where it cannot be pickled
     cannot_pin: str = ""  # the class of a part that holds tensors and that torch does not pin
 
 
@@ -47,9 +44,7 @@ def contents_of(batch: Any) -> Contents:
             tensors = (is_a(part.value, torch.Tensor) for part in walk("", leaf))
             if not cannot_pin and not hasattr(leaf, "pin_memory") and attributes(leaf):
                 cannot_pin = type(leaf).__name__ if any(tensors) else ""
-    return Contents(
-        type(batch).__name__, n_tensors, tensor_bytes, n_others, _unpickle_s(batch), cannot_pin
-    )
+    return Contents(n_tensors, tensor_bytes, n_others, _unpickle_s(batch), cannot_pin)
 
 
 def _leaves(batch: Any) -> Iterator[Any]:

@@ -139,7 +139,9 @@ class Case:
         """What each rank observed; None where there is only one. Raises Undecided."""
         if not self.ran and machine.world_size() > 1:
             raise Undecided(self.why_not_run)
-        return self.ranks.of_all_ranks()
+        if self.ranks.why_missing:
+            raise Undecided(self.ranks.why_missing)
+        return self.ranks.messages if len(self.ranks.messages) > 1 else None
 
     @property
     def cpus_allowed(self) -> float:
@@ -195,10 +197,10 @@ def _run_in_fork(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
     last = "later" if any(isinstance(message, MovedFiles) for message in sent) else PLAIN
     if not run.in_time:
         text = f"nothing came for {most_s:g} s (in a copy of this process)"
-        sent.append(Trouble(last, 0, "stuck", text))
+        sent.append(Trouble(last, "stuck", text))
     elif run.exit_code and not any(isinstance(message, Trouble) for message in sent):
         text = f"the process that iterates the loader has died (exit code {run.exit_code})"
-        sent.append(Trouble(last, 0, "died", text))
+        sent.append(Trouble(last, "died", text))
     return sent
 
 

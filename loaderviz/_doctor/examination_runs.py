@@ -10,7 +10,6 @@ import copy
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from loaderviz._doctor import batch_probe
 from loaderviz._doctor.checks import LOOKS, LookFor, NotLearnt
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import WatchedFiles, positions
-from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import pristine_copy, try_to_resume
 from loaderviz._doctor.run_epochs import PLAIN, Epoch, Send, iterate, set_epoch
 from loaderviz._doctor.run_outcomes import (
@@ -78,7 +76,7 @@ def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: 
     try:
         _run_all(setup, folder, budget_s, send, copied=copied)
     except Exception as error:  # outside of iterating: in set_epoch, or when the copy is made
-        send(Trouble(PLAIN, 0, kind_of(error), error_text(error)))
+        send(Trouble(PLAIN, kind_of(error), error_text(error)))
 
 
 def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: bool) -> None:
@@ -87,31 +85,30 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
     until = {run: now + budget_s * share for run, share in END_SHARES.items()}
     if not _send_lengths(setup, send):
         return
-    to_resume = copied and (resumable(setup.loader) or bool(setup.resume))
+    to_resume = copied and setup.is_to_resume
     pristine = pristine_copy(setup) if to_resume else None
     probed = _probed(setup, budget_s)
     with _undisturbed(setup, copied) as undisturbed:
-        epochs: list[Epoch] = []
         stood, files = positions(), WatchedFiles(part.value for part in setup.parts)
         with Recording((probed,), path=folder / PLAIN):
-            keep = partial(_send_and_keep, send, epochs)
-            went_well = iterate(
+            first_epoch = iterate(
                 probed,
                 setup,
                 EPOCHS,
                 folder / PLAIN,
                 until[PLAIN],
-                keep,
+                send,
                 at_batch=files.look,
                 copied=copied,
             )
         stand = positions()
         moved = [file for file, position in stood.items() if stand.get(file, position) != position]
         send(MovedFiles(tuple(moved), files.still()))
-        if undisturbed is not None and went_well:
+        if undisturbed is not None and first_epoch is not None:
             set_epoch(setup.dataset, 0)  # which may lie in memory that copies share
             seconds = CONTENTS_SHARE * budget_s
-            send(_compare_first_epoch(setup, undisturbed, epochs[0], folder / PLAIN, seconds))
+            send(_compare_first_epoch(setup, undisturbed, first_epoch, folder / PLAIN, seconds))
+    went_well = first_epoch is not None
     for look in LOOKS:
         if (copied or look.anywhere) and (went_well or look.after_failure):
             _look(look, setup, until["looks"], send, copied=copied)
@@ -139,12 +136,6 @@ def _compare_first_epoch(
     return compare_contents(setup.loader, load(recording), noted, pristine, budget_s)
 
 
-def _send_and_keep(send: Send, epochs: list[Epoch], observation: Any) -> None:
-    send(observation)
-    if isinstance(observation, Epoch):
-        epochs.append(observation)
-
-
 def _look(look: LookFor, setup: Setup, until: float, send: Send, *, copied: bool) -> None:
     try:
         with alarm(until) if copied else contextlib.nullcontext():
@@ -168,7 +159,7 @@ def _send_lengths(setup: Setup, send: Send) -> bool:
         unknown = setup.iterable and isinstance(error, TypeError | NotImplementedError)
         if unknown or not (setup.iterable or is_a(setup.sampler.value, SequentialSampler)):
             return True
-        send(Trouble(PLAIN, 0, "length", error_text(error)))
+        send(Trouble(PLAIN, "length", error_text(error)))
         return False
     send(Lengths(length))
     with contextlib.suppress(Exception):  # raised by a sampler without a length

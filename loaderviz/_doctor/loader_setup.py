@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from torch.utils.data import DataLoader, IterableDataset
-from torch.utils.data.distributed import DistributedSampler
 
 from loaderviz.loaders.held_objects import Part, attributes, is_a, walk
 from loaderviz.loaders.start_method import start_method
@@ -75,6 +74,11 @@ class Setup:
         """Whether workers stay from epoch to epoch."""
         return bool(self.settings["persistent_workers"])
 
+    @property
+    def is_to_resume(self) -> bool:
+        """Whether somebody wants to resume it, so that this is tried out."""
+        return resumable(self.loader) or bool(self.resume)
+
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The dataset and the objects that it holds."""
@@ -94,11 +98,6 @@ class Setup:
             return Part("batch_sampler.sampler", inner)
         return Part("sampler", own)
 
-    @property
-    def distributed_sampler(self) -> Part | None:
-        """The sampler, if it is a DistributedSampler."""
-        return self.sampler if is_a(self.sampler.value, DistributedSampler) else None
-
     @cached_property
     def other_threads(self) -> tuple[str, ...]:
         """The names of the threads of this process, without the current one."""
@@ -111,6 +110,11 @@ class Setup:
             f"{self.name} of {type(self.dataset).__name__} ({style}-style), "
             f"batch_size={self.settings['batch_size']}, num_workers={self.num_workers}"
         )
+
+
+def resumable(loader: DataLoader[Any]) -> bool:
+    """Whether the loader has ``state_dict`` and ``load_state_dict``."""
+    return all(hasattr(type(loader), name) for name in ("state_dict", "load_state_dict"))
 
 
 def _is_large_container(value: Any) -> bool:

@@ -39,6 +39,8 @@ def _compared(case: Case) -> ComparedContents | None:
         return None
     case.epoch()
     compared = case.observed(ComparedContents)
+    if compared is None and case.troubles:
+        raise Undecided(f"the run ended early: {case.troubles[-1].text}")
     if compared is None:
         raise Undecided("contents are compared in a copy of this process, which it cannot have")
     if compared.reference.not_read:

@@ -69,7 +69,8 @@ def _repeated_stream(case: Case) -> Seen | None:
     if not counts.n_repeats or not _is_whole_stream_repeated(case):
         return None
     return seen(
-        f"{counts.n_delivered} samples were delivered, but one process reads only {counts.n_alone}",
+        f"{case.epoch().n_samples} samples were delivered, but one process reads only "
+        f"{counts.n_alone}",
         f"{counts.n_repeats} deliveries are repeats",
         f"samples delivered by each worker: {_samples_by_worker(case)}",
         fix=SHARD,
@@ -309,7 +310,6 @@ class DeliveryCounts:
     """Samples that the workers delivered in one epoch, compared with what one process reads."""
 
     n_alone: int  # read by one process
-    n_delivered: int
     n_repeats: int  # deliveries beyond the first
     n_lost: int  # never delivered
 
@@ -341,8 +341,8 @@ def count_deliveries(case: Case) -> DeliveryCounts:
                 f"{n_delivered} samples came and one process reads {n_alone}, and others: what a "
                 "worker yields is by chance, or depends on its share, as where samples are packed"
             )
-        return DeliveryCounts(n_alone, n_delivered, 0, n_alone - n_delivered)
+        return DeliveryCounts(n_alone, 0, n_alone - n_delivered)
     n_repeats, n_lost = (received - expected).total(), (expected - received).total()
     if not delivered.complete and not n_repeats:
         raise Undecided(f"only {n_delivered} of {n_alone} samples were delivered in the time given")
-    return DeliveryCounts(n_alone, n_delivered, n_repeats, n_lost if delivered.complete else 0)
+    return DeliveryCounts(n_alone, n_repeats, n_lost if delivered.complete else 0)

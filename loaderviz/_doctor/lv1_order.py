@@ -6,6 +6,7 @@ from types import FunctionType, NoneType
 from typing import Any
 
 import numpy as np
+from torch.utils.data.distributed import DistributedSampler
 
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
@@ -17,8 +18,8 @@ from loaderviz.text import count
 
 @check("LV108")
 def _distributed_sampler(case: Case) -> Seen | None:
-    part = case.setup.distributed_sampler
-    if part is None:
+    part = case.setup.sampler
+    if not is_a(part.value, DistributedSampler):
         return None
     sampler = attributes(part.value)
     if not sampler["shuffle"]:

@@ -13,7 +13,6 @@ from loaderviz._doctor.checks import Seen, check, look, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import ResumeTrial
 from loaderviz.text import count, duration, percent, size
 
@@ -71,7 +70,7 @@ def _trial(case: Case, *, by_state: bool | None = None) -> ResumeTrial | None:
 
     Raises Undecided if it could not be made, or the loader failed when it was resumed.
     """
-    if not resumable(case.setup.loader) and not case.setup.resume:
+    if not case.setup.is_to_resume:
         return None
     case.epoch()
     trial = case.observed(ResumeTrial)

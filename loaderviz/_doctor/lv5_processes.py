@@ -82,11 +82,9 @@ def _shared_handle(case: Case) -> Seen | None:
         return None
     path, value = handles[0]
     what = f"{type(value).__module__}.{type(value).__name__}"
-    harm, opened = "what one does with it disturbs the others", "..."
+    harm = "what one does with it disturbs the others"
     if isinstance(value, io.IOBase):
         harm = "when one reads, the position moves for all"
-        opened = 'open(self.path, "rb")' if type(value).__module__ == "_io" else opened
-    own = "each worker opens its own" + (", as __init__ did" if opened == "..." else "")
     return seen(
         f"{path} is an open {what}"
         + (f" of {value.name!r}" if type(getattr(value, "name", None)) is str else ""),
@@ -94,7 +92,7 @@ def _shared_handle(case: Case) -> Seen | None:
         fix=f"""
 def __getitem__(self, index):
     if {path.replace("dataset", "self", 1)} is None:  # set to None in __init__
-        {path.replace("dataset", "self", 1)} = {opened}  # {own}
+        {path.replace("dataset", "self", 1)} = ...  # each worker opens its own, as __init__ did
     ...
 """,
     )

@@ -17,7 +17,6 @@ from torch.utils.data.distributed import DistributedSampler
 
 from loaderviz import machine
 from loaderviz._contents.compared_contents import SAME, ComparedContents
-from loaderviz._doctor.findings import Undecided
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.held_objects import attributes, is_a
 from loaderviz.loaders.process_group import default_store
@@ -41,16 +40,6 @@ class RankMessages:
 
     messages: tuple[dict[str, Any], ...] = ()  # in order of rank; see ``_message``
     why_missing: str = ""  # why messages are missing; empty where none is
-
-    def of_all_ranks(self) -> tuple[dict[str, Any], ...] | None:
-        """One message per rank; None where there is only one rank.
-
-        Raises:
-            Undecided: if there are other ranks and their messages are missing.
-        """
-        if self.why_missing:
-            raise Undecided(self.why_missing)
-        return self.messages if len(self.messages) > 1 else None
 
 
 def with_other_ranks(case: Case) -> Case:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import random
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import IterableDataset
 
+from loaderviz._contents.one_sample import seeder
+from loaderviz._doctor.loader_setup import resumable
 from loaderviz._doctor.run_epochs import MOST_BATCHES
 from loaderviz.errors import error_text
 from loaderviz.loaders.content_hash import content_number
@@ -71,11 +71,6 @@ class Run:
 NO_RUN = Run((), ())
 
 
-def resumable(loader: DataLoader[Any]) -> bool:
-    """Whether the loader has ``state_dict`` and ``load_state_dict``."""
-    return all(hasattr(type(loader), name) for name in ("state_dict", "load_state_dict"))
-
-
 def run_in_process(
     work: Callable[..., Run], loader: Any, folder: Path, *args: Any, until: float
 ) -> Run:
@@ -103,7 +98,7 @@ def run_and_save(loader: Any, folder: Path, most: int, until: float = math.inf) 
 
     It is saved as soon as the last batch is there, as a training loop does.
     """
-    _seed_generators(1)
+    seeder()(1)  # two runs draw the same numbers where they begin with the same seed
     saved: dict[str, Any] = {}
 
     def note_start() -> None:
@@ -122,7 +117,7 @@ def run_and_save(loader: Any, folder: Path, most: int, until: float = math.inf) 
 def resume(loader: Any, folder: Path, way: Way, file: Path, n_before: int, most: int) -> Run:
     """Go on from what ``run_and_save`` has saved to ``file``, for at most so many batches."""
     saved = _load(file)
-    _seed_generators(2)  # a new process draws other numbers
+    seeder()(2)  # a new process draws other numbers
     _set_epoch(loader)
     if way.generators == "start":
         _restore_generators(loader, saved["start"])
@@ -136,7 +131,7 @@ def resume(loader: Any, folder: Path, way: Way, file: Path, n_before: int, most:
 def load_given(loader: Any, folder: Path, file: Path, given: Mapping[str, Any]) -> Run:
     """Resume from a state that was saved elsewhere; a failure says why it does not fit."""
     own = _load(file)["state"]
-    _seed_generators(2)  # a new process draws other numbers
+    seeder()(2)  # a new process draws other numbers
     _set_epoch(loader)
     try:
         loader.load_state_dict(given)
@@ -185,13 +180,6 @@ def _set_epoch(loader: Any) -> None:
     for part in (loader.batch_sampler, loader.sampler, loader.dataset):
         with contextlib.suppress(Exception):
             part.set_epoch(1)
-
-
-def _seed_generators(seed: int) -> None:
-    """Two runs draw the same numbers where they begin with the same seed; ``random`` forks anew."""
-    torch.manual_seed(seed)
-    np.random.seed(seed)
-    random.seed(seed)
 
 
 def _generators(loader: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from torch.utils.data import DataLoader
 
-from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.loader_setup import Setup, resumable
 from loaderviz._doctor.resume_runs import (
     BY_NUMBER,
     BY_STATE,
@@ -26,7 +26,6 @@ from loaderviz._doctor.resume_runs import (
     SeenBatch,
     Way,
     load_given,
-    resumable,
     resume,
     run_and_save,
     run_in_process,

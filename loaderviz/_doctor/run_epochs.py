@@ -103,17 +103,17 @@ def iterate(
     *,
     at_batch: Callable[[], object],
     copied: bool,
-) -> bool:
-    """Iterate ``loader`` for so many epochs; returns whether all went well.
+) -> Epoch | None:
+    """Iterate ``loader`` for so many epochs; returns the first, or None where something failed.
 
     ``recorded_in`` is the folder of a recording that is under way. ``at_batch`` is called whenever
     a batch has come.
     """
     already_running = child_processes()
-    first_s = 0.0
+    first: Epoch | None = None
     for number in range(n_epochs):
-        if number and time.monotonic() + first_s > until:
-            return True  # no time for another
+        if first is not None and time.monotonic() + first.first_s > until:
+            return first  # no time for another
         if copied and set_epoch(setup.dataset, number):
             send(EpochSet(epoch_of(setup.dataset)))
         epoch_until = time.monotonic() + (until - time.monotonic()) / (n_epochs - number)
@@ -126,23 +126,24 @@ def iterate(
             failure = error
         if failure is not None:
             send(progress.epoch(complete=False))
-            send(_trouble(progress, failure, recorded_in))
+            send(_trouble(failure, recorded_in))
             with _iterators_end() if copied else contextlib.nullcontext():
                 failure = None
                 if copied:
                     let_go_of_iterator(loader)
             end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
-            return False
-        send(progress.epoch(complete=progress.ended))
-        first_s = progress.delivered_s[0] if progress.delivered_s else 0.0
+            return None
+        epoch = progress.epoch(complete=progress.ended)
+        send(epoch)
+        first = first or epoch
         if number == 0 and progress.first_batch is not None:
             send(contents_of(progress.first_batch[0]))
             progress.first_batch = None
-    return True
+    return first
 
 
-def _trouble(progress: _EpochProgress, error: Exception, recording: Path) -> Trouble:
-    trouble = Trouble(PLAIN, progress.number, kind_of(error), error_text(error))
+def _trouble(error: Exception, recording: Path) -> Trouble:
+    trouble = Trouble(PLAIN, kind_of(error), error_text(error))
     if trouble.kind != "stuck":
         return trouble
     stacks = stacks_of_workers(recording)

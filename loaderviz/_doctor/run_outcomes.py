@@ -32,7 +32,6 @@ class Trouble:
     """Why a run ended early."""
 
     run: str  # PLAIN, or what came later
-    epoch: int
     kind: str  # "length": of the dataset, is broken; else see ``kind_of``
     text: str
     wait_channels: tuple[str, ...] = ()  # of workers that are stuck; see ``wait_channels``

@@ -5,8 +5,15 @@ They are for the command, the findings and the site.
 Reads the pages and nothing else: to explain a code takes no torch.
 """
 
-from loaderviz._explain.explanation_html import explanation_html
-from loaderviz._explain.explanations import About, Severity, about, codes, explanation, title_of
+from loaderviz._explain.explanations import (
+    About,
+    Severity,
+    about,
+    codes,
+    explanation,
+    explanation_html,
+    title_of,
+)
 
 __all__ = [
     "About",

@@ -10,6 +10,7 @@ links.
 from __future__ import annotations
 
 import difflib
+import html
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ from typing import Literal, cast
 from loaderviz.errors import LoaderVizError
 
 PAGES = Path(__file__).parent / "pages"
+_CODE = re.compile(r"```python\n(.*?)\n```", re.DOTALL)
 
 Severity = Literal["error", "warning", "advice"]
 
@@ -73,3 +75,29 @@ def about(code: str) -> About:
         notebook.removeprefix("Notebook: "),
         tuple(re.findall(r"^- <(.*)>$", "\n".join(others), re.MULTILINE)),
     )
+
+
+def explanation_html(code: str) -> str:
+    """The page of this code as HTML, closed: one ``<details>``, to be folded under its finding.
+
+    The finding has the title, the notebook and the threads itself.
+    """
+    text, *sections = explanation(code).split("\n## ")
+    parts = [_paragraph(text.split("\n\n", 2)[2])]
+    for section in sections:
+        heading, _, body = section.partition("\n")
+        block = _CODE.search(body)
+        if block is not None:
+            shown = f"<pre><code>{html.escape(block[1])}</code></pre>"
+        elif body.lstrip().startswith("- "):
+            continue  # the threads
+        else:
+            shown = _paragraph(body)
+        parts.append(f"<p><b>{html.escape(heading)}</b></p>{shown}")
+    return (
+        f'<details class="explained"><summary>What {code} means</summary>{"".join(parts)}</details>'
+    )
+
+
+def _paragraph(text: str) -> str:
+    return "<p>" + re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text.strip())) + "</p>"

@@ -89,7 +89,6 @@ def rank_1_of_2(dataset):
 
 
 MAP, WORDS = SleepingDataset(9, 0), streams.WORDS
-WITHOUT_DOG = [word for word in WORDS if word != "dog"] + ["dog"] * (WORDS.count("dog") - 1)
 NAMED, UNLISTED = Named({"a": 1, ("b", 2): 2, "c": 3}, 3), Listed({"a": 1, "b": 2, "c": 3}, 3)
 SLICES = BatchSampler(range(10), 4, drop_last=False)
 
@@ -132,8 +131,6 @@ def case(loader, exactly_once, said="", missing=(), twice=(), **options):
             "1 sample came that one process does not read",
         ),
         case(two_workers(Shared(WORDS)), True, "Every sample came exactly once"),
-        case(two_workers(Cases(WORDS, [*WORDS, "the"], [])), False, twice=["the"]),
-        case(two_workers(Cases(WORDS, WITHOUT_DOG, [])), False, missing=["dog"]),
         case(alone(Items([]), batch_size=2), True, "Nothing came: the dataset is empty"),
         case(two_workers(Cases(range(4), [], [])), False, "all 4 samples are missing", range(4)),
         case(alone(NAMED, sampler=["a", ("b", 2), "a"]), False, missing=["c"], twice=["a"]),
@@ -151,7 +148,6 @@ def case(loader, exactly_once, said="", missing=(), twice=(), **options):
             "40 samples came, where one process reads 20",
         ),
         case(two_workers(Augmented(20)), True, key=streams.name_of),
-        case(two_workers(Augmented(20)), True, key=lambda sample: sample[0]),
         case(
             two_workers(Listed(WORDS, 11), drop_last=True),
             False,
@@ -210,7 +206,7 @@ def test_shares_of_lists_in_different_orders_overlap_and_leave_gaps():
         assert any("overlap and leave gaps" in note for note in found.notes) == is_told
 
 
-@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (1, False), (3, False), (3, True)])
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (3, True)])
 def test_a_shared_stream_comes_once_in_every_epoch(workers, persistent):
     loader = two_workers(Shared(range(23)), num_workers=workers, persistent_workers=persistent)
     found = audit(loader, epochs=3)
@@ -220,9 +216,8 @@ def test_a_shared_stream_comes_once_in_every_epoch(workers, persistent):
     assert found.n_samples == 23
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_drop_last_of_a_shuffled_map_style_loader_is_seen_by_key(workers):
-    loader = two_workers(SleepingDataset(23, 0), shuffle=True, drop_last=True, num_workers=workers)
+def test_drop_last_of_a_shuffled_map_style_loader_is_seen_by_key():
+    loader = two_workers(SleepingDataset(23, 0), shuffle=True, drop_last=True)
     found = audit(loader, epochs=2)
     assert list(found.epochs["missing"]) == [3, 3]
     assert set(found.missing["cause"]) == {"drop_last"}
@@ -232,7 +227,7 @@ counts = st.lists(st.integers(0, 5), max_size=12)
 
 
 @given(whole=counts, first=counts, second=counts)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_any_two_shares_are_counted_against_the_whole(whole, first, second):
     found = audit(two_workers(Cases(whole, first, second), batch_size=3))
     came = first + second
@@ -281,20 +276,25 @@ def test_an_order_that_should_change_and_does_not_is_named():
     assert not any("set_epoch" in note for note in found.notes)
 
 
-class Worse(list):
-    """A sampler that leaves one more key out in each epoch."""
+class Losing(RandomSampler):
+    """Gives fewer keys each time, and says that it has all."""
+
+    n_given = 40
 
     def __iter__(self):
-        yield from list(super().__iter__())
-        self.pop()
+        yield from range(self.n_given)
+        self.n_given -= 10
 
 
-def test_what_changes_between_epochs_and_should_not_is_in_the_verdict():
-    found = audit(DataLoader(SleepingDataset(6, 0), sampler=Worse(range(6))), epochs=3)
-    assert list(found.epochs["missing"]) == [0, 1, 2]
-    assert found.verdict.startswith("In epoch 1, 1 of 6 samples never arrived")
+def test_what_a_sampler_of_the_users_own_gives_no_more_is_in_the_verdict_and_lost():
+    found = audit(DataLoader(range(40), sampler=Losing(range(40))), epochs=3)
+    assert list(found.epochs["missing"]) == [0, 10, 20]
+    assert found.verdict.startswith("In epoch 1, 10 of 40 samples never arrived")
     assert "1 other epoch is wrong" in found.verdict
-    assert list(found.missing["epoch"]) == [1, 2, 2]
+    assert list(found.missing["epoch"]) == [1] * 10 + [2] * 20
+    found = audit(recorded(DataLoader(range(40), sampler=Losing(range(40))), epochs=2))
+    assert list(found.epochs["missing"]) == [0, 10]
+    assert found.loses
 
 
 # What a sample is known by
@@ -331,7 +331,7 @@ texts = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(texts, texts)
 def test_numbers_agree_just_where_contents_do(first, second):
     alike = first == second and repr(first) == repr(second)
@@ -413,22 +413,19 @@ class Anew(list):
             yield from super().__iter__()
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_a_loop_that_begins_anew_for_each_batch_is_told_that_it_gets_the_same(shuffle):
-    loader = DataLoader(range(400), batch_size=8, shuffle=shuffle, num_workers=1)
+@pytest.mark.parametrize(
+    ("loader", "is_told"),
+    [
+        (DataLoader(range(400), batch_size=8, num_workers=1), True),
+        (DataLoader(range(400), batch_size=8, shuffle=True), False),
+        (DataLoader(SleepingStream(400, 0), batch_size=8), False),  # nobody knows
+    ],
+)
+def test_a_loop_that_begins_anew_for_each_batch_is_told_that_it_gets_the_same(loader, is_told):
     with record(loader) as rec:
         for _step in range(4):
             next(iter(loader))
-    told = [note for note in audit(rec.trace).notes if "next(iter(loader))" in note]
-    assert len(told) == (not shuffle)
-
-
-def test_of_a_stream_nobody_knows_whether_it_gives_the_same_batch_each_time():
-    loader = DataLoader(SleepingStream(400, 0), batch_size=8, num_workers=1)
-    with record(loader) as rec:
-        for _step in range(4):
-            next(iter(loader))
-    assert "next(iter(loader))" not in str(audit(rec.trace))
+    assert ("next(iter(loader))" in str(audit(rec.trace))) == is_told
 
 
 def test_each_time_through_an_endless_sampler_counts_as_an_epoch():
@@ -447,7 +444,7 @@ def test_each_time_through_an_endless_sampler_counts_as_an_epoch():
 
 @pytest.mark.parametrize("n_taken", [None, 10])
 def test_a_sampler_that_lists_all_twice_is_not_endless(n_taken):
-    loader = DataLoader(range(12), batch_size=2, sampler=[*range(12)] * 2, num_workers=1)
+    loader = DataLoader(range(12), batch_size=2, sampler=[*range(12)] * 2)
     with record(loader) as rec:
         list(itertools.islice(loader, n_taken))
     found = audit(rec.trace)
@@ -481,22 +478,6 @@ def test_what_a_sampler_was_told_to_leave_out_is_not_lost(sampler):
     found = audit(recorded(DataLoader(range(40), sampler=sampler), epochs=2))
     assert found.missing.empty
     assert found.exactly_once is None
-
-
-class Losing(RandomSampler):
-    """Gives fewer keys each time, and says that it has all."""
-
-    n_given = 40
-
-    def __iter__(self):
-        yield from range(self.n_given)
-        self.n_given -= 10
-
-
-def test_what_a_sampler_of_the_users_own_gives_no_more_is_lost():
-    found = audit(recorded(DataLoader(range(40), sampler=Losing(range(40))), epochs=2))
-    assert list(found.epochs["missing"]) == [0, 10]
-    assert found.loses
 
 
 def test_a_shuffle_that_a_recorded_loop_repeats_is_named():
@@ -549,20 +530,15 @@ def test_a_training_after_an_audit_is_as_one_without(workers):
     def draws(audited):
         torch.manual_seed(3), random.seed(3), np.random.seed(3)
         own = torch.Generator().manual_seed(5)
-        dataset = Keys(12)
+        options = {"num_workers": workers, "collate_fn": as_it_is}
+        sampler = RandomSampler(range(12), generator=own)
         loaders = [
-            two_workers(dataset, shuffle=True, num_workers=workers, collate_fn=as_it_is),
-            two_workers(
-                dataset,
-                sampler=RandomSampler(dataset, generator=own),
-                generator=own,
-                num_workers=workers,
-                collate_fn=as_it_is,
-            ),
+            two_workers(Keys(12), shuffle=True, **options),
+            two_workers(Keys(12), sampler=sampler, generator=own, **options),
         ]
         if audited:
             for loader in loaders:
-                audit(loader, epochs=2)
+                audit(loader)
             audit(two_workers(Augmented(5), num_workers=workers))
         return [list(loader) for loader in loaders], streams.noisy()
 
@@ -591,21 +567,19 @@ def test_the_loader_keeps_its_attributes_and_its_workers():
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
+def test_options_that_make_no_sense_are_refused_by_value():
+    trace = recorded(DataLoader(range(3)))
+    for options, why in [
         ({"epochs": 0}, "epochs=0"),
         ({"epochs": None}, "epochs=None"),
         ({"n_samples": 0}, "n_samples=0"),
         ({"epochs": 2, "n_samples": 4}, "n_samples=4"),
         ({"key": "name"}, "key='name'"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused_by_value(options, why):
-    with pytest.raises(LoaderVizError, match=why):
-        audit(DataLoader(range(3)), **options)
-    with pytest.raises(LoaderVizError, match="a trace is audited as it is"):
-        audit(recorded(DataLoader(range(3))), **options)
+    ]:
+        with pytest.raises(LoaderVizError, match=why):
+            audit(DataLoader(range(3)), **options)
+        with pytest.raises(LoaderVizError, match="a trace is audited as it is"):
+            audit(trace, **options)
 
 
 def test_what_cannot_be_audited_is_refused_before_anything_runs():
@@ -651,11 +625,10 @@ def test_what_stops_an_audit_is_told_with_what_came(loader, options, why, delive
         assert list(found.duplicates["key"]) == [1]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_sample_that_cannot_be_hashed_is_named(workers):
+def test_a_sample_that_cannot_be_hashed_is_named():
     dataset = Shared([*range(9), Opaque("ninth")])
     with pytest.raises(LoaderVizError, match=r"the Opaque Opaque\('ninth'\).*key=") as caught:
-        audit(two_workers(dataset, num_workers=workers, collate_fn=as_it_is))
+        audit(two_workers(dataset, collate_fn=as_it_is))
     assert str(caught.value).startswith("the Opaque")
     partial = caught.value.partial
     assert partial.exactly_once is None
@@ -663,8 +636,7 @@ def test_a_sample_that_cannot_be_hashed_is_named(workers):
     let_go(caught.value)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_key_that_raises_is_named_with_its_sample(workers):
+def test_a_key_that_raises_is_named_with_its_sample():
     def first_letter(word):
         return word[0]
 
@@ -672,7 +644,7 @@ def test_a_key_that_raises_is_named_with_its_sample(workers):
     with pytest.raises(
         LoaderVizError, match=r"first_letter raised IndexError.*the str ''"
     ) as caught:
-        audit(two_workers(dataset, num_workers=workers), key=first_letter)
+        audit(DataLoader(dataset, batch_size=4), key=first_letter)
     let_go(caught.value)
 
 

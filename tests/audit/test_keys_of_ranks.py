@@ -58,15 +58,18 @@ def dealt(dataset: Any, rank: int) -> DataLoader:
 
 
 class TestASplitThatEachRankDrewByItself:
-    def test_brings_samples_to_two_ranks(self, record_ranks):
+    def test_brings_samples_to_two_ranks(self, record_ranks, tmp_path):
         splits = [split(rank, Rows())[0] for rank in (0, 1)]
-        found = lv.audit(record_ranks(lambda rank: loader(splits[rank])))
+        trace = record_ranks(lambda rank: loader(splits[rank]))
+        found = lv.audit(trace)
         shared = {*splits[0].indices} & {*splits[1].indices}
         assert found.exactly_once is False
         assert {*found.duplicates["key"]} == shared
         assert set(found.duplicates["ranks"]) == {(0, 1)}
         assert found.missing.empty
         assert "random_split needs the same seed on every rank" in " ".join(found.notes)
+        trace.save(tmp_path / "saved.parquet")
+        assert lv.audit(lv.load(tmp_path / "saved.parquet")).verdict == found.verdict
 
     def test_counts_what_came_to_none(self, record_ranks):
         splits = [split(rank, Rows())[0] for rank in (0, 1)]
@@ -86,12 +89,6 @@ class TestASplitThatEachRankDrewByItself:
         assert (
             f"{most} of the samples that came are also in the Subset of loader 1 on rank" in notes
         )
-
-    def test_is_told_of_a_saved_run_too(self, record_ranks, tmp_path):
-        splits = [split(rank, Rows())[0] for rank in (0, 1)]
-        trace = record_ranks(lambda rank: loader(splits[rank]))
-        trace.save(tmp_path / "saved.parquet")
-        assert lv.audit(lv.load(tmp_path / "saved.parquet")).verdict == lv.audit(trace).verdict
 
 
 def test_a_split_that_all_share_is_counted_by_position(record_ranks):
@@ -166,36 +163,29 @@ class TestARecordingThatDoesNotSay:
         assert "datasets that differ (in indices)" in " ".join(lv.audit(trace).notes)
 
 
-def test_two_splits_of_one_process_that_overlap_are_told(tmp_path):
-    data = Rows()
-    training, validation = loader(split(0, data)[0]), loader(split(1, data)[1])
+ROWS = Rows()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_told"),
+    [
+        (split(0, ROWS)[0], split(1, ROWS)[0], True),
+        (*split(0, ROWS), False),  # each sample is in one
+        (Subset(Rows(), range(40)), Subset(Rows(first=1000), range(40)), False),  # of other data
+    ],
+)
+def test_samples_that_two_subsets_of_one_process_share_are_told(one, other, are_told):
+    training, validation = loader(one), loader(other)
     with lv.record(training, validation) as rec:
         list(training)
         list(validation)
-    n = len({*split(0, data)[0].indices} & {*split(1, data)[1].indices})
-    (note,) = [each for each in lv.audit(rec.trace.of_loader(1)).notes if "Subset" in each]
-    assert note.startswith(f"{n} of the samples that came are also in the Subset of loader 0:")
+    told = [note for note in lv.audit(rec.trace.of_loader(1)).notes if "Subset" in note]
+    n = len({*one.indices} & {*other.indices})
+    same = f"{n} of the samples that came are also in the Subset of loader 0:"
+    assert [note.startswith(same) for note in told] == [True] * are_told
 
 
-def test_splits_of_which_each_sample_is_in_one_are_not(tmp_path):
-    loaders = [*map(loader, split(0, Rows()))]
-    with lv.record(*loaders) as rec:
-        for each in loaders:
-            list(each)
-    assert not [each for each in lv.audit(rec.trace.of_loader(1)).notes if "Subset" in each]
-
-
-def test_datasets_of_one_class_with_other_data_have_nothing_in_common(tmp_path):
-    loaders = [loader(Subset(Rows(N, first), range(40))) for first in (0, 1000)]
-    with lv.record(*loaders) as rec:
-        for each in loaders:
-            list(each)
-    assert not [each for each in lv.audit(rec.trace.of_loader(1)).notes if "Subset" in each]
-
-
-def test_positions_of_a_split_drawn_anew_for_each_epoch_are_not_known(
-    record_ranks,
-):
+def test_positions_of_a_split_drawn_anew_for_each_epoch_are_not_known(record_ranks):
     def made_anew(rank: int) -> Any:
         return tuple(loader(split(2 * epoch + rank, Rows())[0]) for epoch in range(2))
 

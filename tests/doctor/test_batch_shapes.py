@@ -2,14 +2,12 @@
 
 from collections import UserDict
 
-import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from loaderviz import doctor
 from loaderviz._doctor.batch_contents import Padding, padding_of
 from loaderviz._doctor.batch_probe import Probe
-from loaderviz._doctor.lv6_datasets import _multiple
 
 
 class Lengths(Dataset):
@@ -73,15 +71,6 @@ def test_padding_is_that_of_all_batches_and_shapes_are_those_without_a_smaller_l
     assert "in batches of similar lengths" in found["LV604"][1]
     shapes = {tuple(batch.shape) for batch in batches if len(batch) == 12}
     assert f"16 batches of 12 samples have {len(shapes)} shapes" in found["LV603"][0]
-
-
-@pytest.mark.parametrize(
-    ("longest", "multiple"), [(20, 8), (60, 8), (64, 16), (255, 32), (256, 64)]
-)
-def test_a_multiple_is_no_more_than_a_quarter_of_the_longest_but_8(longest, multiple):
-    signatures = [f"ids: int64 [8, {longest}]; mask: int64 [8, {longest}]", "ids: int64 [8, 3]"]
-    assert _multiple(signatures) == multiple
-    assert _multiple([f"float32 [8, 3, {n}, 224]" for n in range(200, 230)]) == 64
 
 
 def test_workers_and_a_fixed_length_change_no_padding():

@@ -9,12 +9,22 @@ from torch.utils.data import DataLoader
 
 from loaderviz import doctor
 from loaderviz._doctor.batch_contents import labels_of
+from loaderviz._doctor.batch_probe import Note
+from loaderviz._doctor.checks import CHECKS
+from loaderviz._doctor.examination import Case
+from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.run_epochs import Epoch
 from patients import SortedClasses
 from streams import Items
 
 
-def visited(items, **options):
-    return doctor(DataLoader(Items(items), **{"batch_size": 20, **options}))
+def judged(labels, *, dataset=None, complete=True):
+    """What the check says where these came in batches of 20, in each of two epochs."""
+    batches = [tuple(labels[at : at + 20]) for at in range(0, len(labels), 20)]
+    notes = tuple(Note(n_samples=len(batch), labels={"[1]": batch}) for batch in batches)
+    epochs = tuple(Epoch(number, notes, complete, ()) for number in (0, 1))
+    setup = Setup(DataLoader(dataset or Items([])))
+    return CHECKS["LV114"].judge(Case(setup, ran=True, observations=epochs))
 
 
 class Reshuffled(Items):
@@ -51,13 +61,7 @@ def test_the_evidence_is_what_a_batch_holds_and_what_it_would_hold():
     assert "key=lambda sample: sample[1]).mixing()" in finding.fix
 
 
-def test_shards_that_are_shuffled_and_not_mixed_are_found():
-    shards = [[(0.5, label)] * 60 for label in range(10)]
-    diagnosis = doctor(DataLoader(Reshuffled(shards), batch_size=20))
-    assert "LV114" in diagnosis.codes
-
-
-def test_batches_that_the_dataset_makes_are_looked_into():
+def test_shards_that_are_shuffled_and_not_mixed_are_found_in_batches_that_the_dataset_makes():
     shards = [[(torch.rand(20), torch.full((20,), label))] * 3 for label in range(10)]
     (found,) = (
         each
@@ -69,28 +73,27 @@ def test_batches_that_the_dataset_makes_are_looked_into():
 
 
 @pytest.mark.parametrize(
-    "items",
+    "labels",
     [
-        [(0.5, i) for i in range(1000)],  # numbers of samples, no classes
-        [(0.5, i % 10) for i in range(1000)],  # mixed, though nothing is random
-        [(0.5, 3)] * 1000,
-        [(0.5, i // 10) for i in range(40)],  # too few to tell
+        range(1000),  # numbers of samples, no classes
+        [i % 10 for i in range(1000)],  # mixed, though nothing is random
+        [3] * 1000,
+        [i // 10 for i in range(40)],  # too few to tell
     ],
 )
-def test_other_streams_are_well(items):
-    diagnosis = visited(items)
-    assert "LV114" in diagnosis.clear
+def test_other_streams_are_well(labels):
+    assert judged(labels) is None
 
 
-def test_one_class_at_the_beginning_of_a_long_stream_says_nothing_of_the_rest():
-    shards = [[(0.5, label)] * 12_000 for label in range(3)]
-    diagnosis = doctor(DataLoader(Reshuffled(shards), batch_size=20))
-    (undecided,) = (each for each in diagnosis.undecided if each.code == "LV114")
-    assert "sample[1] is the same in all that was seen" in undecided.evidence[0]
-
-
-def test_a_sorted_stream_that_nothing_shuffles_is_not_judged():
-    diagnosis = visited([(0.5, i // 100) for i in range(1000)])
-    assert "LV114" not in diagnosis.codes
-    (undecided,) = (each for each in diagnosis.undecided if each.code == "LV114")
-    assert "nothing shuffles them" in undecided.evidence[0]
+@pytest.mark.parametrize(
+    ("labels", "dataset", "complete", "why"),
+    [
+        ([3] * 1000, Reshuffled([]), False, "sample[1] is the same in all that was seen"),
+        ([i // 100 for i in range(1000)], Items([]), True, "nothing shuffles them"),
+    ],
+    ids=["of a long stream only the beginning", "sorted"],
+)
+def test_what_may_be_meant_is_not_judged(labels, dataset, complete, why):
+    finding = judged(labels, dataset=dataset, complete=complete)
+    assert finding.state == "undecided"
+    assert why in finding.evidence[0]

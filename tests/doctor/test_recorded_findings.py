@@ -13,7 +13,7 @@ from loaderviz._doctor.checks import CHECKS, OF_RECORDINGS
 from loaderviz._doctor.examination import Case, RecordedLoop
 from loaderviz._doctor.loader_setup import Setup
 
-from traces import made  # isort: skip
+from traces import made, together  # isort: skip
 
 
 def with_meta(trace, **meta):
@@ -24,15 +24,9 @@ def changed(trace, table, **columns):
     return dataclasses.replace(trace, **{table: getattr(trace, table).assign(**columns)})
 
 
-def joined(*parts, **meta):
-    """The traces of several ranks or loaders as one."""
-    names = ("batches", "samples", "workers", "spans")
-    return Trace(*(pd.concat([getattr(each, name) for each in parts]) for name in names), meta)
-
-
 def simulated(costs, **options):
-    """A hundred batches of four samples from two workers, twice, if ``options`` say no else."""
-    settings = {"num_workers": 2, "batch_size": 4, "n_batches": 100, "epochs": 2, **options}
+    """Sixty batches of four samples from two workers, twice, if ``options`` say no else."""
+    settings = {"num_workers": 2, "batch_size": 4, "n_batches": 60, "epochs": 2, **options}
     if "shards" in settings:
         del settings["n_batches"], settings["epochs"]
     return simulate(Costs(**{"startup_s": 0.01, "cores": 8, **costs}), **settings)
@@ -135,7 +129,7 @@ def of_four_workers(workers):
 
 def of_ranks(*batches):
     parts = [made(batches=n, rank=rank) for rank, n in enumerate(batches)]
-    return joined(*parts, complete=True, world_size=len(batches))
+    return together(*parts, complete=True, world_size=len(batches))
 
 
 def ended(exit_of_last):
@@ -171,6 +165,10 @@ def shaped(*shapes):
     trace = simulated({"sample_s": 0.001, "step_s": 0.02}, n_batches=len(shapes), epochs=1)
     trace = changed(trace, "batches", shapes=pd.Series(shapes, dtype=object))
     return with_meta(trace, loaders=[{"num_workers": 2}])
+
+
+def shaped_up_to(longest):
+    return shaped(*(f"int64 [4, {longest - n}]" for n in range(40)))
 
 
 def not_collated(why):
@@ -282,7 +280,7 @@ CASES = [
     ),
     (
         "LV603",
-        lambda: shaped(*(f"int64 [4, {n}]" for n in range(10, 50))),
+        lambda: shaped_up_to(60),
         ["20 batches of 4 samples have 20 shapes: int64"],
         lambda: [shaped(*(f"int64 [4, {16 * (1 + n % 4)}]" for n in range(40)))],
     ),
@@ -356,6 +354,12 @@ def test_a_cause_that_is_small_or_saves_nothing_is_no_finding(share, saves, foun
         (lambda: ended("killed"), "dataset['cat.jpg']"),
         (lambda: hung(ended_s=90.0), "dataset[23]"),
         (lambda: sent(30 << 20, 0.001), "doctor(loader) names the largest attribute"),
+        # a quarter of the longest at most, but 8
+        (lambda: shaped_up_to(60), "multiple of 8,"),
+        (lambda: shaped_up_to(64), "multiple of 16,"),
+        (lambda: shaped_up_to(255), "multiple of 32,"),
+        (lambda: shaped_up_to(256), "multiple of 64,"),
+        (lambda: shaped(*(f"float32 [4, 3, {n}, 224]" for n in range(200, 230))), "of 64,"),
     ],
 )
 def test_the_fix_names_what_the_recording_names(trace, fix):
@@ -364,8 +368,8 @@ def test_the_fix_names_what_the_recording_names(trace, fix):
 
 def test_several_loaders_are_looked_at_one_by_one():
     parts = [made(batches=12), changed(made(batches=12, loader=1), "workers", exit="killed")]
-    assert evidence_of(joined(*parts), "LV506")
-    (finding,) = [each for each in findings_of(joined(*parts)) if each.code == "LV506"]
+    assert evidence_of(together(*parts), "LV506")
+    (finding,) = [each for each in findings_of(together(*parts)) if each.code == "LV506"]
     assert finding.evidence[0] == "seen in loader 1"
 
 

@@ -14,7 +14,6 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     DistributedSampler,
-    IterableDataset,
     RandomSampler,
     Subset,
     WeightedRandomSampler,
@@ -66,11 +65,6 @@ class NoisyByRank(Rows):
 class ByRank(NoisyByRank):
     def __getitem__(self, index):
         return self.rows[2 * index + get_rank()]
-
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        return iter(torch.arange(N)[get_rank() :: 2])
 
 
 class TurnsByBatch:
@@ -158,16 +152,13 @@ SICK = {
 HEALTHY = {
     "dealt out": lambda: dealt(Rows()),
     "padded": lambda: dealt(Rows(N + 1), shuffle=False),
-    "dealt after one split": lambda: dealt(split(0)),
     "a part for each": lambda: shuffled(Rows(N // 2, N // 2 * playing)),
     "a noisy part for each": lambda: shuffled(Noisy(N // 2, N // 2 * playing)),
     "every second": lambda: shuffled(Subset(Rows(), range(playing, N, 2))),
     "read by rank": lambda: shuffled(ByRank()),
-    "batches in turns": lambda: taking_turns(N),
     "batches in turns, filled up": lambda: taking_turns(N + 3),
     "one model on two ranks": lambda: dealt(Rows(), num_replicas=1, rank=0),
     "rows that are there twice": lambda: shuffled(Subset(Twins(), range(playing, N, 2))),
-    "a stream": lambda: DataLoader(Stream(), 8),
 }
 OPEN = {
     "in order": (lambda: DataLoader(Rows(), 8), "right where each rank evaluates for itself"),

@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import loaderviz as lv
+from loaderviz._doctor import Finding
 from loaderviz._doctor.run_epochs import LATE_S
 
 
@@ -65,22 +66,30 @@ class LockedAndSlow(Locked):
         self.born_in = os.getpid()
 
 
-def evidence(dataset: Any, **options: Any) -> tuple[str, ...]:
+def found(dataset: Any, **options: Any) -> Finding:
     diagnosis = lv.doctor(DataLoader(dataset, batch_size=4, **options), budget_s=60)
     (finding,) = [each for each in diagnosis if each.code == "LV602"]
     compile(finding.fix, "fix", "exec")
-    return finding.evidence
+    return finding
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_two_samples_are_named_with_the_part_that_differs(num_workers):
-    said = evidence(Texts(), num_workers=num_workers)
-    assert said[1] == "batch['text']: (5,) in sample 0, (6,) in sample 1"
+def test_two_samples_are_named_with_the_part_that_differs_and_the_fix_runs():
+    finding = found(Texts(), num_workers=2)
+    assert finding.evidence[1] == "batch['text']: (5,) in sample 0, (6,) in sample 1"
+    names: dict = {"torch": torch}
+    exec(finding.fix, names)
+    batches = list(DataLoader(Texts(), batch_size=4, collate_fn=names["collate"]))
+    assert [tuple(batch.shape) for batch, _ in batches] == [(4, 7)] * 3
+    assert batches[0][1].tolist() == [5, 6, 7, 5]
 
 
 def test_of_a_stream_it_is_their_places_in_the_batch():
-    assert evidence(Pictures())[1].startswith(
-        "batch[0]: (3, 8, 8) in the sample at place 0, (3, 8, 9) in the sample at place 2"
+    assert (
+        found(Pictures())
+        .evidence[1]
+        .startswith(
+            "batch[0]: (3, 8, 8) in the sample at place 0, (3, 8, 9) in the sample at place 2"
+        )
     )
 
 
@@ -89,19 +98,9 @@ def stack_twice(samples: list[Any]) -> torch.Tensor:
 
 
 def test_of_shapes_that_no_sample_has_it_is_what_torch_says():
-    assert "equal size" in evidence(Texts(), collate_fn=stack_twice)[0]
-
-
-def test_the_fix_runs():
-    diagnosis = lv.doctor(DataLoader(Texts(), batch_size=4))
-    (finding,) = [each for each in diagnosis if each.code == "LV602"]
-    names: dict = {"torch": torch}
-    exec(finding.fix, names)
-    batches = list(DataLoader(Texts(), batch_size=4, collate_fn=names["collate"]))
-    assert [tuple(batch.shape) for batch, _ in batches] == [(4, 7)] * 3
-    assert batches[0][1].tolist() == [5, 6, 7, 5]
+    assert "equal size" in found(Texts(), collate_fn=stack_twice).evidence[0]
 
 
 @pytest.mark.parametrize("dataset", [Locked, pytest.param(LockedAndSlow, marks=pytest.mark.slow)])
 def test_they_are_found_also_where_torch_cannot_end_its_workers(dataset):
-    assert evidence(dataset(), num_workers=1)
+    assert found(dataset(), num_workers=1)
