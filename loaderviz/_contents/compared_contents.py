@@ -142,11 +142,12 @@ def compare_contents(
     ]
     if states.count(RANDOM) > states.count(SAME):  # those that are the same are so by chance
         states = [RANDOM if state == SAME else state for state in states]
-    numbers = pd.Series([judge.number(*row) for row in rows], dtype=object)
-    in_two_workers = _in_two_workers(delivered.assign(number=numbers))
-    if in_two_workers.any():
-        found = zip(in_two_workers, states, strict=True)
-        states = [REPLACED if twice and state == RANDOM else state for twice, state in found]
+    numbers = [judge.number(*row) for row in rows]
+    twice = [False] * len(rows)
+    if loader.num_workers > 1 and RANDOM in states:
+        twice = _in_two_workers(delivered.assign(number=pd.Series(numbers, dtype=object)))
+        found = zip(twice, states, strict=True)
+        states = [REPLACED if again and state == RANDOM else state for again, state in found]
     known = [each for of, each in collated.items() if len(each.numbers) == sizes[of]]
     n_left_out, n_unknown = lacking_rows(known)
     gaps = [number == NOTHING for number in numbers]
@@ -167,7 +168,7 @@ def compare_contents(
         sentence += ", before collate_fn made fewer rows of them"
     elif "collate_fn" in names and SAME in states and not n_left_out:
         sentence += f", before collate_fn={names['collate_fn']} made batches of them"
-    own_orders = REPLACED in states and (table["state"] == REPLACED).equals(in_two_workers)
+    own_orders = REPLACED in states and [state == REPLACED for state in states] == twice
     notes = (
         *_notes(table, reference, n_left_out, names, trial, own_orders),
         *on_fewer_rows(n_unknown, names),
@@ -206,7 +207,7 @@ def _some_batches(rows: Sequence[tuple[Any, ...]], gaps: Sequence[bool]) -> list
     return chosen
 
 
-def _in_two_workers(delivered: pd.DataFrame) -> pd.Series:
+def _in_two_workers(delivered: pd.DataFrame) -> list[bool]:
     """Which samples another worker has given before in this epoch, under another key.
 
     All False unless the workers have the data in orders of their own: then none gives a sample
@@ -223,7 +224,7 @@ def _in_two_workers(delivered: pd.DataFrame) -> pd.Series:
     alike = (pairs["place"] == pairs["place_before"]).mean() > 1 / 2
     if pairs.empty or in_one or alike or by_chance > MOST_LIKELY:
         again = again.iloc[:0]
-    return delivered.index.to_series().isin(again.index)
+    return delivered.index.isin(again.index).tolist()
 
 
 def names_of(**functions: Any) -> dict[str, str]:

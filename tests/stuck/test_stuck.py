@@ -127,6 +127,11 @@ def stuck_at_a_sample(ranks):
     return all_stuck(ranks) and ranks[0].sample is not None
 
 
+def known_at_a_sample(ranks):
+    """On a busy machine the worker may not have got to where it hangs."""
+    return stuck_at_a_sample(ranks) and ranks[0].cause != "unknown"
+
+
 def functions(process):
     return [frame.function for frame in process.stack]
 
@@ -157,7 +162,7 @@ def assert_hangs(rank, pid, cause, evidence):
 
 @pytest.mark.parametrize(("how", "cause", "evidence"), HANGS)
 def test_a_worker_that_hangs_is_named_with_its_sample_and_why(how, cause, evidence, still):
-    assert_hangs(*still(how, stuck_at_a_sample), cause, evidence)
+    assert_hangs(*still(how, known_at_a_sample), cause, evidence)
 
 
 def test_a_worker_that_computes_without_an_end_is_named_too(still, tmp_path):
