@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -156,14 +157,19 @@ def page_of(notebook: NotebookNode, stem: str = "") -> str:
             cell.outputs = [each for each in outputs if not is_script(each)]  # page.js has it
     before, after = neighbours(stem)
     page = {"title": title_of(notebook), "stem": stem, "before": before, "after": after}
-    exporter = HTMLExporter(
+    text, _ = exporter().from_notebook_node(notebook, resources={"page": page})
+    return str(text).replace("<!-- contents -->", contents(text) if stem else "")
+
+
+@cache
+def exporter() -> HTMLExporter:
+    """One for all pages: its templates are compiled once."""
+    return HTMLExporter(
         config=Config(TemplateExporter={"extra_template_basedirs": [str(HERE)]}),
         template_file=str(HERE / "page.html.j2"),
         exclude_input_prompt=True,
         exclude_output_prompt=True,
     )
-    text, _ = exporter.from_notebook_node(notebook, resources={"page": page})
-    return str(text).replace("<!-- contents -->", contents(text) if stem else "")
 
 
 def neighbours(stem: str) -> list[tuple[str, str] | None]:

@@ -16,10 +16,12 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 
+from loaderviz._contents.deliveries import most_rows
 from loaderviz._contents.one_sample import OTHER_SEED, SEED, read_sample, seeder
 from loaderviz.loaders.content_hash import content_number
 
 N_BATCHES = 4
+MOST_LEFT_OUT = 64  # samples of a batch of which each is left out once
 MOST_ROWS = 8  # of a batch: what collate_fn does to more it does to these
 MOST_PAIRS = 6  # of samples that are exchanged
 LARGE = 8  # values: rows with fewer may be equal by chance
@@ -50,12 +52,14 @@ class CollateTrial:
     Attributes:
         faults: what is wrong with it.
         fills_gaps: whether it puts other samples in the place of those that are None.
+        leaves_out: whether it makes the same batch without some of the samples.
         not_tried: why it could not be called often enough to tell; empty where it could.
     """
 
     faults: tuple[str, ...] = ()
     not_tried: str = ""
     fills_gaps: bool = False
+    leaves_out: bool = False
 
 
 def try_collate(
@@ -94,7 +98,9 @@ def try_collate(
     elif trial.collate(trial.again(first))[1] != number:
         faults.append(LEFT_OVER)
     faults += trial.parted(first)
-    return CollateTrial(tuple(faults))
+    few_enough = [list(keys) for keys in batches if len(keys) <= MOST_LEFT_OUT]
+    leaves_out = not faults and any(map(trial.leaves_out, few_enough))
+    return CollateTrial(tuple(faults), leaves_out=leaves_out)
 
 
 class _Trial:
@@ -156,6 +162,16 @@ class _Trial:
         return any(
             rows != other.get(name, rows) for name, rows in first.items() for other in others
         )
+
+    def leaves_out(self, keys: list[Any]) -> bool:
+        """Whether there are fewer rows, and a sample can go and the batch stays the same."""
+        batch, number = self.collate(self.again(keys))
+        if most_rows(batch) >= len(keys) or len(keys) < 2:
+            return False
+        if number is None or self.collate(self.again(keys))[1] != number:
+            return False
+        others = (keys[:place] + keys[place + 1 :] for place in range(len(keys)))
+        return any(self.collate(self.again(some))[1] == number for some in others)
 
     def parted(self, keys: list[Any]) -> Iterator[str]:
         """Whether rows go together otherwise, or are cut, once two samples are exchanged.

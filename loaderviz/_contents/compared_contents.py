@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -153,10 +154,12 @@ def compare_contents(
     gaps = [number == NOTHING for number in numbers]
     trial = CollateTrial()
     if "collate_fn" in names:
-        trial = pristine.try_collate(_some_batches(rows, gaps), budget_s / 2)
+        trial = pristine.try_collate(_some_batches(rows, gaps, collated), budget_s / 2)
     if trial.fills_gaps:
         states = [DROPPED if is_gap else state for is_gap, state in zip(gaps, states, strict=True)]
         n_left_out = states.count(DROPPED)
+    if trial.leaves_out:
+        n_left_out, n_unknown = n_left_out + n_unknown, 0
     table = delivered.assign(state=states)
     faults = trial.faults
     sentence = _sentence(states, reference, n_left_out)
@@ -189,10 +192,14 @@ def _by_batch(trace: Trace, noted: Sequence[Sequence[Collated]]) -> dict[tuple[i
     }
 
 
-def _some_batches(rows: Sequence[tuple[Any, ...]], gaps: Sequence[bool]) -> list[list[Any]]:
-    """The keys of the first batches of the first epoch, and of the first that has gaps.
+def _some_batches(
+    rows: Sequence[tuple[Any, ...]],
+    gaps: Sequence[bool],
+    collated: Mapping[tuple[int, int], Collated],
+) -> list[list[Any]]:
+    """The keys of the first batches of the first epoch, and of the first with gaps or fewer rows.
 
-    There, the gaps come first.
+    Where there are gaps, these come first.
     """
     batches: dict[Any, list[Any]] = {}
     with_gaps: dict[Any, list[Any]] = {}
@@ -204,6 +211,8 @@ def _some_batches(rows: Sequence[tuple[Any, ...]], gaps: Sequence[bool]) -> list
     chosen = list(batches.values())[:N_BATCHES]
     for batch, keys in list(with_gaps.items())[:1]:
         chosen.append([*keys, *(key for key in batches[batch] if key not in keys)])
+    lacking = (n for n in batches if (held := collated.get((rows[0][1], n))) and held.n_left_out)
+    chosen += [batches[batch] for batch in islice(lacking, 1)]
     return chosen
 
 
@@ -352,7 +361,7 @@ def _notes(
     yield from (f"{fault[:1].upper()}{fault[1:]}." for fault in trial.faults[1:])
     if BUFFER in states or reference.reused:
         yield ONE_BUFFER
-    if reference.reads_change:
+    if reference.reads_change and not own_orders:
         yield (
             f"Reading changes what is read later: key {reference.reads_change[0]!r} holds "
             "something else once others were read, with the same random numbers. Remedy: copy what "
@@ -360,14 +369,14 @@ def _notes(
         )
     if REPLACED in states and reference.swallowed:
         yield _note_on_swallowed(table, reference)
-    elif reference.reads_change:
-        pass  # which says it all
     elif own_orders:
         yield (
             "Each worker has the data in an order of its own, by chance: a key stands for one "
             "sample in one worker and for another in the next. Remedy: one order for all, such as "
             "ORDER BY a key, a sorted list of files, or a shuffle with a seed."
         )
+    elif reference.reads_change:
+        pass  # which says it all
     elif {REPLACED, CHANGED} & states and not (table["worker"] >= 0).any():
         yield (
             "The data has changed while the loader ran: something works in place on what the "

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from loaderviz import audit, doctor
@@ -62,6 +63,41 @@ def test_samples_that_others_take_the_place_of_are_left_out(make_row):
 def test_what_only_keeps_the_place_of_a_sample_takes_nobodys():
     found = audit(DataLoader(WithGaps(), 8, collate_fn=Filling(nothing)))
     assert not found.is_changed
+
+
+class Texts(WithGaps):
+    def __getitem__(self, index):
+        return torch.full((1 + index % 9,), index + 1.0)
+
+
+def within_budget(samples):
+    chosen, used = [], 0
+    for sample in samples:
+        if used + len(sample) <= 30:
+            chosen.append(sample)
+            used += len(sample)
+    return pad_sequence(chosen, batch_first=True)
+
+
+def packed(samples):
+    tokens = torch.cat(samples)
+    return tokens[: len(tokens) // 10 * 10].reshape(-1, 10), tokens[len(tokens) // 10 * 10 :]
+
+
+def test_samples_without_which_a_batch_is_the_same_were_left_out():
+    loader = DataLoader(Texts(), 10, collate_fn=within_budget)
+    n = N - sum(len(batch) for batch in loader)
+    assert audit(loader).verdict == (
+        f"Every key came exactly once, but {n} of 120 samples were left out of their batch by "
+        "collate_fn"
+    )
+    assert "LV118" in [each.code for each in doctor(loader).findings]
+
+
+def test_samples_that_are_packed_into_fewer_rows_were_not():
+    found = audit(DataLoader(Texts(), 10, collate_fn=packed))
+    assert not found.is_changed
+    assert found.verdict.endswith("before collate_fn made fewer rows of them")
 
 
 class OwnOrder(Dataset):

@@ -49,7 +49,8 @@ TORCH_LOSES = "_RecordedMulti.__del__"
 @pytest.mark.parametrize(
     ("scenario", "every"),
     [
-        ("here", 1501),
+        ("here", 4001),
+        pytest.param("here", 1501, marks=pytest.mark.slow),
         pytest.param("workers", 1501, marks=pytest.mark.slow),
         pytest.param("persistent", 1501, marks=pytest.mark.slow),
     ],

@@ -75,7 +75,8 @@ def digests(folder):
 
 
 @pytest.mark.parametrize(
-    "start_method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)]
+    "start_method",
+    ["fork", *(pytest.param(name, marks=pytest.mark.slow) for name in ("forkserver", "spawn"))],
 )
 @pytest.mark.usefixtures("shared_cache")
 def test_workers_deliver_what_the_main_process_does_whatever_starts_them(start_method):
