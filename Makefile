@@ -124,12 +124,12 @@ NOTEBOOKS := $(LONGEST:%=notebooks/%.ipynb) $(filter-out $(LONGEST:%=notebooks/%
 PROVEN := build/notebooks
 notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS, TWICE=1
 	$(PY) tests/notebooks/proven.py $(PROVEN) $(NOTEBOOKS)
-	$(KERNELS) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax --nbval-current-env --nbval-cell-timeout=120 $(NOTEBOOKS:notebooks/%=$(PROVEN)/%)
+	$(KERNELS) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder --nbval-lax --nbval-current-env --nbval-cell-timeout=120 $(NOTEBOOKS:notebooks/%=$(PROVEN)/%)
 
 # The one whose workers are started most often.
 SPAWNED := 02_inside_the_dataloader
-AGAIN := 04_duplicates_and_losses 10_your_own_loader
-slow-notebooks: ## run a notebook with workers that are spawned, as on macOS, and some twice in one kernel
+AGAIN := 04_duplicates_and_losses
+slow-notebooks: ## run a notebook with workers that are spawned, as on macOS, and one twice in one kernel
 	@$(MAKE) --no-print-directory notebooks START=spawn NOTEBOOKS='$(SPAWNED:%=notebooks/%.ipynb)'
 	@$(MAKE) --no-print-directory notebooks TWICE=1 NOTEBOOKS='$(AGAIN:%=notebooks/%.ipynb)'
 
