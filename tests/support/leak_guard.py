@@ -106,8 +106,20 @@ def _children(parent: int) -> Iterator[int]:
 
 
 def _temporary_files(home: Path) -> list[Path]:
-    # multiprocessing's folder of a worker, which a worker that is killed cannot remove.
-    return [path for path in home.iterdir() if not path.name.startswith("pymp-")]
+    return [path for path in home.iterdir() if not _is_of_a_killed_worker(path)]
+
+
+def _is_of_a_killed_worker(path: Path) -> bool:
+    """Its folder, which nobody removes then; or an empty file of torch's.
+
+    Where a worker has died torch opens some, to see whether it still may (``_try_get_data`` in
+    torch/utils/data/dataloader.py), and its SIGCHLD handler raises in the middle of that.
+    """
+    if path.name.startswith("pymp-"):
+        return True
+    with suppress(FileNotFoundError):
+        return path.name.startswith("tmp") and path.is_file() and not path.stat().st_size
+    return True
 
 
 def _describe(thing: Any) -> str:
