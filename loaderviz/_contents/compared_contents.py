@@ -146,7 +146,10 @@ def compare_contents(
     numbers = [judge.number(*row) for row in rows]
     twice = [False] * len(rows)
     if loader.num_workers > 1 and RANDOM in states:
-        twice = _in_two_workers(delivered.assign(number=pd.Series(numbers, dtype=object)))
+        of_chance = delivered.assign(number=pd.Series(numbers, dtype=object))
+        twice = _in_two_workers(of_chance)
+        if any(twice) and not _are_unlike(of_chance, twice, pristine, budget_s):
+            twice = [False] * len(rows)
         found = zip(twice, states, strict=True)
         states = [REPLACED if again and state == RANDOM else state for again, state in found]
     known = [each for of, each in collated.items() if len(each.numbers) == sizes[of]]
@@ -234,6 +237,19 @@ def _in_two_workers(delivered: pd.DataFrame) -> list[bool]:
     if pairs.empty or in_one or alike or by_chance > MOST_LIKELY:
         again = again.iloc[:0]
     return delivered.index.isin(again.index).tolist()
+
+
+def _are_unlike(
+    delivered: pd.DataFrame, twice: Sequence[bool], pristine: PristineCopy, budget_s: float
+) -> bool:
+    """Whether no two of these keys hold the same where one process reads them.
+
+    Else the data has rows twice, and random augmentation left some of them as they are.
+    """
+    numbers = delivered["number"][np.array(twice)]
+    keys = delivered.loc[delivered["number"].isin(numbers), "key"].drop_duplicates().tolist()
+    held = [each for each in pristine.read_alone(keys, 1, budget_s).numbers.values() if each]
+    return len(held) > 1 and len({*held}) == len(held)
 
 
 def names_of(**functions: Any) -> dict[str, str]:

@@ -113,19 +113,21 @@ def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> tuple[l
 
     Under the same seed, under which two fresh copies agree. Else those that hold something else
     where all are read from the last to the first: a cache that takes two keys for one gives both
-    what it has read first. Not by chance: these hold the same under another seed. And how many keys
-    there was time for.
+    what it has read first. Not by chance: these hold the same under another seed, and draw from no
+    generator, which in this order gives them other numbers. And how many keys there was time for.
     """
     ((forwards, after),) = _in_copies(dataset, [keys], time_s, (SEED, OTHER_SEED))
 
-    def of_fresh_copies(keys: list[Any], *seeds: int) -> list[Reference]:
-        return [_in_copies(dataset, [keys], time_s, (seed,))[0][0] for seed in seeds]
+    def of_fresh_copies(keys: list[Any], *seeds: int, looks: bool = False) -> list[Reference]:
+        return [_in_copies(dataset, [keys], time_s, (seed,), looks=looks)[0][0] for seed in seeds]
 
     first, second = of_fresh_copies(list(after.numbers), OTHER_SEED, OTHER_SEED)
     if changed := _otherwise(after, first, second):
         return changed, len(second.numbers)
-    first, second = of_fresh_copies(list(forwards.numbers)[::-1], SEED, OTHER_SEED)
-    return _otherwise(forwards, first, second), len(second.numbers)
+    first, second = of_fresh_copies(list(forwards.numbers)[::-1], SEED, OTHER_SEED, looks=True)
+    drawn = first.drawn | second.drawn
+    changed = [key for key in _otherwise(forwards, first, second) if key not in drawn]
+    return changed, len(second.numbers)
 
 
 def _otherwise(read: Reference, first: Reference, second: Reference) -> list[Any]:

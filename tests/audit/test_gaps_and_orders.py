@@ -129,6 +129,17 @@ class SameDraws(Dataset):
         return torch.from_numpy(self.generator.random(9))
 
 
+class RowsTwice(Dataset):
+    """Each row twice, in another worker; now and then one is flipped."""
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, index):
+        row = torch.arange(9.0) + 10 * (index % (N // 2))
+        return row.flip(0) if torch.rand(()) < 0.3 else row
+
+
 def test_workers_with_orders_of_their_own_give_samples_twice():
     found = audit(DataLoader(OwnOrder(seeded=False), 4, num_workers=4))
     n = (found.contents["state"] == "replaced").sum()
@@ -139,10 +150,23 @@ def test_workers_with_orders_of_their_own_give_samples_twice():
     assert "Each worker has the data in an order of its own, by chance" in str(found)
 
 
-@pytest.mark.parametrize("dataset", [OwnOrder(seeded=True), SameDraws()])
-def test_one_order_for_all_and_equal_random_numbers_are_no_such_order(dataset):
+@pytest.mark.parametrize("dataset", [OwnOrder(seeded=True), SameDraws(), RowsTwice()])
+def test_what_only_looks_like_an_order_of_each_worker_is_none(dataset):
     assert not audit(DataLoader(dataset, 4, num_workers=4)).is_changed
 
 
 def test_one_worker_with_an_order_of_its_own_gives_each_once():
     assert not audit(DataLoader(OwnOrder(seeded=False), 4, num_workers=1)).is_changed
+
+
+class SeldomFlipped(WithGaps):
+    def __getitem__(self, index):
+        row = torch.arange(9.0) + 10 * index
+        return row.flip(0) if torch.rand(()) < 0.2 else row
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_augmentation_that_seldom_changes_a_sample_is_not_taken_for_a_read_that_changes_others(
+    num_workers,
+):
+    assert not audit(DataLoader(SeldomFlipped(), 4, num_workers=num_workers)).is_changed
