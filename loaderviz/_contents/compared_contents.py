@@ -31,6 +31,7 @@ WRONG = (BUFFER, REPLACED, CHANGED, DROPPED)
 UNKNOWN = (RANDOM, NOT_COMPARED)
 UNSURE = (BUFFER, REPLACED, CHANGED)  # or random: a second reading tells
 NOTHING = content_number(None)
+N_BESIDE = 512  # keys that are read again where others are about to be said to be changed
 MOST_LIKELY = 1e-3  # of what came by chance, to be taken for something else
 LEAST_TAIL = 4  # keys that hold what earlier ones hold: fewer may be rows that are there twice
 
@@ -136,7 +137,8 @@ def compare_contents(
     judge = _Judge(reference, collated, sizes)
     states = [judge.state(*row) for row in rows]
     unsure = [key for (key, *_), state in zip(rows, states, strict=True) if state in UNSURE]
-    judge.note_chance(unsure, partial(pristine.read_again, budget_s=budget_s))
+    sure = [key for (key, *_), state in zip(rows, states, strict=True) if state == SAME]
+    judge.note_chance(unsure, sure, partial(pristine.read_again, budget_s=budget_s))
     states = [
         judge.state(*row) if state in UNSURE else state
         for row, state in zip(rows, states, strict=True)
@@ -313,20 +315,29 @@ class _Judge:
         return batch.numbers[position]
 
     def note_chance(
-        self, keys: list[Any], read_again: Callable[[list[Any]], Mapping[Any, int | None]]
+        self,
+        keys: list[Any],
+        sure: list[Any],
+        read_again: Callable[[list[Any]], Mapping[Any, int | None]],
     ) -> None:
         """Find out which of these keys hold something else each time they are read.
 
         A few first: where most of them do, so do all, and those that hold the same twice do so by
-        chance, as a small number that is drawn may. What is not known is not held against a loader.
+        chance, as a small number that is drawn may. So they may where it is one of the keys that
+        one was sure of: augmentation may change a sample seldom. What is not known is not held
+        against a loader.
         """
         keys = list(dict.fromkeys(keys))
         some, others = keys[:N_CLOSER], keys[N_CLOSER:]
         again = dict(read_again(some))
         if sum(number is None for number in again.values()) > len(again) / 2:
             again = {}
-        else:
-            again |= read_again(others)
+        elif keys:
+            beside = [key for key in dict.fromkeys(sure) if key not in again][:N_BESIDE]
+            if None in read_again(beside).values():
+                again = {}
+            else:
+                again |= read_again(others)
         self._by_chance = {key for key in keys if again.get(key) is None}
         self._own = {**self._own, **again}
 

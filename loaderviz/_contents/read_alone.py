@@ -133,12 +133,11 @@ def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> tuple[l
 def _otherwise(read: Reference, first: Reference, second: Reference) -> list[Any]:
     """Keys that hold something else in ``read`` than in two others, which agree.
 
-    None where these agree of less than half: small numbers that are drawn agree by chance.
+    None where these do not agree of each key: chance is at work that no seed rules.
     """
-    same = [key for key, held in second.numbers.items() if first.numbers.get(key) == held]
-    if len(same) < len(second.numbers) / 2:
+    if any(first.numbers.get(key) != held for key, held in second.numbers.items()):
         return []
-    return [key for key in same if read.numbers[key] != second.numbers[key]]
+    return [key for key, held in second.numbers.items() if read.numbers[key] != held]
 
 
 def read_twice(dataset: Any, keys: list[Any], budget_s: float) -> dict[Any, int | None]:
