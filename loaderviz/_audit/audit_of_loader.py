@@ -40,12 +40,11 @@ from loaderviz._audit.run_copy import (
     run_copy,
 )
 from loaderviz._audit.watching_copy import is_iterable
-from loaderviz._contents.compared_contents import (
+from loaderviz._contents.compared_contents import ComparedContents, compare_contents
+from loaderviz._contents.contents_in_words import (
     BUFFER,
     ONE_BUFFER,
     WORDS,
-    ComparedContents,
-    compare_contents,
     names_of,
     on_fewer_rows,
 )

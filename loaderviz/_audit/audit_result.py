@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from loaderviz._audit.count_deliveries import DROP_LAST, IN_PART
 from loaderviz._audit.mixing_result import Mixing, mixing_of
-from loaderviz._contents.compared_contents import UNKNOWN
+from loaderviz._contents.contents_in_words import UNKNOWN
 from loaderviz._upward import ShownResult, ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import count, percent, worker_name, wrapped

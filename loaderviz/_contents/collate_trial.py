@@ -99,7 +99,7 @@ def try_collate(
         faults.append(LEFT_OVER)
     faults += trial.parted(first)
     few_enough = [list(keys) for keys in batches if len(keys) <= MOST_LEFT_OUT]
-    leaves_out = not faults and any(map(trial.leaves_out, few_enough))
+    leaves_out = not faults and trial.leaves_out(few_enough)
     return CollateTrial(tuple(faults), leaves_out=leaves_out)
 
 
@@ -163,15 +163,25 @@ class _Trial:
             rows != other.get(name, rows) for name, rows in first.items() for other in others
         )
 
-    def leaves_out(self, keys: list[Any]) -> bool:
-        """Whether there are fewer rows, and a sample can go and the batch stays the same."""
-        batch, number = self.collate(self.again(keys))
-        if most_rows(batch) >= len(keys) or len(keys) < 2:
-            return False
-        if number is None or self.collate(self.again(keys))[1] != number:
-            return False
-        others = (keys[:place] + keys[place + 1 :] for place in range(len(keys)))
-        return any(self.collate(self.again(some))[1] == number for some in others)
+    def leaves_out(self, batches: Sequence[list[Any]]) -> bool:
+        """Whether each batch has as many rows too few as samples that make no difference to it.
+
+        Where samples are packed, an empty one makes none either, but others have no row as well.
+        """
+        found = False
+        for keys in batches:
+            batch, number = self.collate(self.again(keys))
+            if number is None or self.collate(self.again(keys))[1] != number:
+                return False
+            missing = len(keys) - most_rows(batch)
+            if missing <= 0 or len(keys) < 2:
+                continue
+            others = (keys[:place] + keys[place + 1 :] for place in range(len(keys)))
+            idle = sum(self.collate(self.again(some))[1] == number for some in others)
+            if idle != missing:
+                return False
+            found = True
+        return found
 
     def parted(self, keys: list[Any]) -> Iterator[str]:
         """Whether rows go together otherwise, or are cut, once two samples are exchanged.

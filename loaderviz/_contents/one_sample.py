@@ -30,13 +30,19 @@ def read_sample(dataset: Any, key: Any) -> Any:
 
 
 def seeder(*roots: Any) -> Callable[[int], None]:
-    """A function that seeds the global generators, and those that these objects hold now."""
+    """A function that seeds the global generators, and those that these objects hold now.
+
+    Not by ``torch.manual_seed``: before CUDA is used that writes down a traceback for later, each
+    time (torch/cuda/__init__.py, ``_lazy_call``), which takes longer than to read a small sample.
+    """
     held = [part.value for part in held_generators(dataset=roots)]
 
     def seed_all(seed: int) -> None:
         random.seed(seed)
         np.random.seed(seed)
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(seed)
         for generator in held:
             if is_a(generator, torch.Generator):
                 generator.manual_seed(seed)

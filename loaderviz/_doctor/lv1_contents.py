@@ -9,17 +9,12 @@ from typing import Any
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, WeightedRandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
-from loaderviz._contents.compared_contents import (
-    BUFFER,
-    CHANGED,
-    RANDOM,
-    REPLACED,
-    ComparedContents,
-    repeated_tail,
-)
+from loaderviz._contents.compared_contents import ComparedContents
+from loaderviz._contents.contents_in_words import BUFFER, CHANGED, RANDOM, REPLACED
 from loaderviz._contents.deliveries import lacking_rows
 from loaderviz._contents.read_alone import N_CLOSER
 from loaderviz._contents.read_stream import StreamRead, read_stream
+from loaderviz._contents.repeated_tail import repeated_tail
 from loaderviz._doctor.checks import CHECKS, Seen, check, look, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided

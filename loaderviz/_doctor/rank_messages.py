@@ -16,7 +16,8 @@ import torch.distributed as dist
 from torch.utils.data.distributed import DistributedSampler
 
 from loaderviz import machine
-from loaderviz._contents.compared_contents import SAME, ComparedContents
+from loaderviz._contents.compared_contents import ComparedContents
+from loaderviz._contents.contents_in_words import SAME
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.held_objects import attributes, is_a
 from loaderviz.loaders.process_group import default_store

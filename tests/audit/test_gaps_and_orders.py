@@ -94,8 +94,14 @@ def test_samples_without_which_a_batch_is_the_same_were_left_out():
     assert "LV118" in [each.code for each in doctor(loader).findings]
 
 
-def test_samples_that_are_packed_into_fewer_rows_were_not():
-    found = audit(DataLoader(Texts(), 10, collate_fn=packed))
+class SomeEmpty(Texts):
+    def __getitem__(self, index):
+        return torch.full((index % 9,), index + 1.0)
+
+
+@pytest.mark.parametrize("dataset", [Texts(), SomeEmpty()])
+def test_samples_that_are_packed_into_fewer_rows_were_not(dataset):
+    found = audit(DataLoader(dataset, 10, collate_fn=packed))
     assert not found.is_changed
     assert found.verdict.endswith("before collate_fn made fewer rows of them")
 

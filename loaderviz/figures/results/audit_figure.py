@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from loaderviz._audit.count_deliveries import lanes_of
-from loaderviz._contents.compared_contents import WRONG
+from loaderviz._contents.contents_in_words import WRONG
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
