@@ -8,12 +8,12 @@ import html
 import json
 import os
 import re
+import sys
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plotly.graph_objects as go
-import plotly.io as pio
 from plotly.io.json import to_json_plotly
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 CONFIG = {"displayModeBar": False, "responsive": True}
 # plotly's names for front ends that draw figures by themselves.
 MIMETYPE_RENDERERS = frozenset({"plotly_mimetype", "jupyterlab", "nteract", "vscode"})
+# By which plotly knows of a choice, or of a Jupyter that draws otherwise (plotly/io/_renderers.py).
+OTHERWISE = frozenset(
+    {
+        "PLOTLY_RENDERER",
+        "COLAB_NOTEBOOK_ID",
+        "AZURE_NOTEBOOKS_HOST",
+        "COCALC_PROJECT_ID",
+        "DATABRICKS_RUNTIME_VERSION",
+    }
+)
+OF_KAGGLE = Path("/kaggle/input")
 
 
 @functools.cache
@@ -65,7 +76,7 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
         return figure
 
     def _ipython_display_(self) -> None:
-        if not _front_end_draws():
+        if not front_end_draws():
             super()._ipython_display_()
             return
         from IPython.display import display
@@ -117,9 +128,26 @@ class Drawing(NamedTuple):
         return str(to_json_plotly(self._asdict()))
 
 
-def _front_end_draws() -> bool:
-    """Whether plotly would leave it to the front end to draw a figure, as it does in JupyterLab."""
+def front_end_draws() -> bool:
+    """Whether plotly would leave it to the front end to draw a figure, as it does in JupyterLab.
+
+    To ask plotly brings in nbformat, which takes some two seconds of a processor before the first
+    picture. So it is not asked in a kernel where nothing can have chosen another way.
+    """
+    is_asked = "plotly.io._renderers" in sys.modules  # somebody may have set it
+    if not (is_asked or OTHERWISE & {*os.environ} or OF_KAGGLE.exists()) and _is_kernel():
+        return True
+    import plotly.io as pio
+
     return not MIMETYPE_RENDERERS.isdisjoint(str(pio.renderers.default).split("+"))
+
+
+def _is_kernel() -> bool:
+    """Whether this is a kernel of ipykernel's: its cells are run by a shell of its own."""
+    from IPython import get_ipython
+
+    shell = type(get_ipython())
+    return shell.__name__ == "ZMQInteractiveShell" and shell.__module__.startswith("ipykernel.")
 
 
 def html_for_export(figure: go.Figure) -> str:

@@ -1,12 +1,13 @@
 """What a front end without our widgets gets of them: HTML, and words where it shows no HTML."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from loaderviz import Costs, explore, simulate
-from loaderviz.figures.display import Figure
+from loaderviz.figures.display import Figure, front_end_draws
 from loaderviz.widgets import play, vary
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -75,17 +76,38 @@ def test_the_player_says_that_its_queues_need_a_script(bundles):
 def test_a_front_end_that_draws_figures_gets_html_and_words_beside(monkeypatch, renderer):
     shown = []
     renderers = SimpleNamespace(default=renderer)
-    monkeypatch.setattr("loaderviz.figures.display.pio.renderers", renderers)
+    monkeypatch.setattr("plotly.io.renderers", renderers)
     monkeypatch.setattr("IPython.display.display", lambda bundle, raw: shown.append(bundle))
     Figure(layout_title="What it shows")._ipython_display_()
     assert set(shown[0]) == {"application/vnd.plotly.v1+json", "text/html", "text/plain"}
     assert shown[0]["text/plain"] == "What it shows"
 
 
+@pytest.mark.parametrize("chosen", [None, "json"])
+def test_in_a_kernel_plotly_is_asked_only_where_somebody_chose(monkeypatch, chosen):
+    """To ask it takes a second or two, before the first picture."""
+    asked = []
+
+    class Renderers:
+        @property
+        def default(self):
+            asked.append(True)
+            return chosen
+
+    of_kernel = type("ZMQInteractiveShell", (), {"__module__": "ipykernel.zmqshell"})
+    monkeypatch.setattr("IPython.get_ipython", of_kernel)
+    monkeypatch.setattr("plotly.io.renderers", Renderers())
+    monkeypatch.delitem(sys.modules, "plotly.io._renderers", raising=False)
+    if chosen:
+        monkeypatch.setenv("PLOTLY_RENDERER", chosen)
+    assert front_end_draws() is not bool(chosen)
+    assert bool(asked) is bool(chosen)
+
+
 def test_a_renderer_that_was_chosen_is_used(monkeypatch):
     shown = []
     renderers = SimpleNamespace(default="json", render_on_display=True)
-    monkeypatch.setattr("loaderviz.figures.display.pio.renderers", renderers)
+    monkeypatch.setattr("plotly.io.renderers", renderers)
     monkeypatch.setattr(
         "plotly.basedatatypes.BaseFigure._ipython_display_", lambda figure: shown.append(figure)
     )
