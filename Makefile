@@ -212,8 +212,9 @@ $(JS_TOOLS): $(JS)/package.json
 	@cd $(JS) && npm install --no-package-lock --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
-$(TEST): $(NOTEBOOK)
-	@echo 'Installing the tools for the checks.'
-	@$(PY) -m pip install --quiet -c constraints.txt -e '.[notebook,test]' \
+# All at once, and Python compiles what is imported when it first is: that takes a minute less.
+$(TEST): $(VENV)/pyvenv.cfg $(PINS)
+	@echo 'Installing loaderviz, JupyterLab and the tools for the checks: minutes the first time.'
+	@$(PY) -m pip install --quiet --no-compile -c constraints.txt -e '.[notebook,test]' \
 		$(call or_stop,installing the tools for the checks with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
-	@touch $@
+	@touch $(NOTEBOOK) $@
