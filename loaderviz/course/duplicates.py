@@ -19,6 +19,7 @@ once_hint = Hints(
 
 
 # Both ask the process which worker it is. The check calls the answer in the main process.
+MOST_AHEAD = 2  # rounds of the workers that may pass before the first sample is yielded
 NEEDS_A_WORKER = {"shard", "get_worker_info"}
 
 
@@ -49,7 +50,24 @@ def once(share: Callable[[Iterator[str], int, int], Iterable[str]]) -> Check:
 def _indices(share: Callable[..., Iterable[str]], n: int, worker: int, workers: int) -> list[int]:
     """Which of n samples a worker yields; one too many tells that there is no end."""
     samples = [f"sample {index}" for index in range(n)]
-    share_of_worker = list(islice(share(iter(samples), worker, workers), n + 1))
+    passed: list[str] = []
+
+    def one_by_one() -> Iterator[str]:
+        for sample in samples:
+            passed.append(sample)
+            yield sample
+
+    shared = share(one_by_one(), worker, workers)
+    if shared is None:
+        raise LoaderVizError("Not yet: `share` returned nothing. Does it yield?")
+    share_of_worker: list[str] = []
+    for sample in islice(shared, n + 1):
+        if not share_of_worker and len(passed) > MOST_AHEAD * workers:
+            raise LoaderVizError(
+                f"Not yet: {len(passed)} samples have passed before the first is yielded. Of a "
+                "stream without an end none would ever be."
+            )
+        share_of_worker.append(sample)
     for sample in share_of_worker:
         if sample not in samples:
             raise LoaderVizError(f"Not yet: worker {worker} yields {sample!r:.60}, no sample.")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 
 from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
 from loaderviz.course.exercises import Check, Hints, explains_errors
 from loaderviz.figures.display import Figure
+from loaderviz.text import count
 
-N, BATCH_SIZE, SEED = 32, 4, 3  # samples, samples in a batch
+N, BATCH_SIZE, SEED, OTHER_SEED = 32, 4, 3, 11  # samples, samples in a batch
 STOP = 12  # samples, before the interruption
 LANES = ("before the stop", "after it")
 
@@ -37,7 +39,8 @@ def seen_by(
     figure: Figure = audit_batches(listed, n_samples, idle=[(0, -1), (1, -1)]).figure()
     figure.layout.yaxis.ticktext = LANES
     figure.layout.xaxis.title.text = "key of the sample"
-    counts = f"{len(before)} batches before the stop, {len(after)} after it"
+    n_before = count(len(before), "batch", "batches")
+    counts = f"in this epoch {n_before} before the stop, {len(after)} after it"
     figure.layout.title.subtitle.text = f"{counts} · the number in a box is its batch"
     figure.layout.meta["loaderviz"]["lanes"] = [*LANES]
     for drawn in figure.data:
@@ -67,6 +70,11 @@ def resumes(order: Callable[[int, int, int, int], Sequence[int]]) -> Check:
         return Check(False, f"Not yet: an epoch should have each of {N} samples once.", figure)
     if whole[0] == whole[1]:
         return Check(False, "Not yet: epochs 0 and 1 have the same order.")
+    if list(order(N, OTHER_SEED, 0, 0)) == whole[0]:
+        text = f"seeds {SEED} and {OTHER_SEED} give epoch 0 the same order"
+        return Check(False, f"Not yet: {text}, so no seed chooses one.")
+    if sum(two == (one + 1) % N for one, two in pairwise(whole[0])) > N / 2:
+        return Check(False, "Not yet: most samples still come behind their neighbours.", figure)
     if rest != whole[1][STOP:]:
         text = f"resumed after {STOP} samples of epoch 1, it goes on with {rest[:4]}"
         return Check(False, f"Not yet: {text}, not with {whole[1][STOP : STOP + 4]}.", figure)

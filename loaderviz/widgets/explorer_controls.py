@@ -16,6 +16,7 @@ from loaderviz.widgets.explorer_settings import (
     MOST_WORKERS,
     ExplorerSettings,
     has_batch_size,
+    samples_of,
     settings_of,
 )
 from loaderviz.widgets.html_controls import check_box, choice, slider
@@ -133,6 +134,8 @@ class ControlPanel(widgets.Box):  # type: ignore[misc]  # ipywidgets has no type
         for name in hidden:
             self.controls[name].layout.display = "none"
         self.controls["batch_size"].disabled = not has_batch_size(user_loader)
+        samples = self.controls["n_samples"]
+        samples.max = max(1, min(samples.max, samples_of(user_loader) or samples.max))
 
 
 def _controls(initial: ExplorerSettings, n_cpus: int) -> dict[str, Any]:

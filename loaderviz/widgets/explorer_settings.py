@@ -104,8 +104,13 @@ class ExplorerSettings:
 
 
 def settings_of(user_loader: DataLoader[Any]) -> ExplorerSettings:
-    """The settings of the user's own loader, with samples for two batches a worker or more."""
+    """The settings of the user's own loader, with samples for two batches a worker or more.
+
+    But with no more samples than it has.
+    """
     batch_size = user_loader.batch_size or 1
+    n_samples = batch_size * max(24, 2 * user_loader.num_workers)
+    n_held = samples_of(user_loader)
     is_stream = isinstance(user_loader.dataset, IterableDataset)
     # Whether batches are pinned: as the user asked for it, also where there is no GPU.
     described = {**describe(user_loader), "pinned": user_loader.pin_memory}
@@ -113,8 +118,16 @@ def settings_of(user_loader: DataLoader[Any]) -> ExplorerSettings:
         LoaderSettings.of(described),
         batch_size=batch_size,
         kind="shared-out iterable" if is_stream else "map",
-        n_samples=batch_size * max(24, 2 * user_loader.num_workers),
+        n_samples=n_samples if n_held is None else max(1, min(n_samples, n_held)),
     )
+
+
+def samples_of(user_loader: DataLoader[Any]) -> int | None:
+    """How many samples the loader's dataset has; None if it does not say."""
+    try:
+        return len(user_loader.dataset)  # type: ignore[arg-type]
+    except Exception:  # from the user's code, where a stream's len() may do anything
+        return None
 
 
 def has_batch_size(loader: DataLoader[Any]) -> bool:

@@ -12,7 +12,7 @@ from loaderviz.loaders.start_method import start_method
 from loaderviz.simulator import Costs, simulate
 from loaderviz.simulator.typical_costs import TYPICAL_HANDOVER, TYPICAL_SHARE_S, TYPICAL_START
 from loaderviz.trace import Trace
-from loaderviz.widgets.explorer_settings import ExplorerSettings, has_batch_size
+from loaderviz.widgets.explorer_settings import ExplorerSettings, has_batch_size, samples_of
 from loaderviz.working_dataset import sample_times
 
 IN_LINE = 0.1  # of the time of workers: so much makes what is simulated of full CPUs matter
@@ -35,13 +35,9 @@ def measured_loader(trace: Trace, user_loader: DataLoader[Any]) -> MeasuredLoade
         LoaderVizError: if no batch was delivered in that run.
     """
     batch_sizes = trace.batches.loc[trace.batches["delivered_s"].notna(), "n_samples"]
-    try:
-        n_samples = len(user_loader.dataset)  # type: ignore[arg-type]
-    except Exception:  # from the user's code, where a stream's len() may do anything
-        n_samples = None
     costs = Costs.from_trace(trace)
     batch_size = None if has_batch_size(user_loader) else max(1, int(batch_sizes.median()))
-    return MeasuredLoader(costs, batch_size, n_samples)
+    return MeasuredLoader(costs, batch_size, samples_of(user_loader))
 
 
 class StartCosts(NamedTuple):

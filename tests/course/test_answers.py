@@ -6,7 +6,7 @@ That the notebooks' own solutions pass is in ``test_exercises.py``.
 import itertools
 import random
 import re
-from itertools import chain, cycle
+from itertools import chain, cycle, islice
 
 import numpy as np
 import pytest
@@ -80,10 +80,16 @@ BELTS = [
 SHARED_OUT = [
     (lambda samples, worker, workers: samples, False, "num_workers=2: Every sample came twice"),
     (
-        lambda samples, worker, workers: [*samples][worker * (16 // workers) :][: 16 // workers],
+        lambda samples, worker, workers: islice(samples, 16 // workers * worker, 16 // workers),
         False,
-        "16 samples, num_workers=3: 1 of 16 samples never arrived",
+        "16 samples, num_workers=2: 8 of 16 samples never arrived",
     ),
+    (
+        lambda samples, worker, workers: [*samples][worker::workers],
+        False,
+        "16 samples have passed before the first is yielded",
+    ),
+    (lambda samples, worker, workers: None, False, "`share` returned nothing"),
     (lambda samples, worker, workers: samples[worker::workers], False, "raised TypeError"),
     (
         lambda samples, worker, workers: samples if worker == 0 else (),
@@ -198,11 +204,23 @@ def global_seed(n, seed, epoch, start):
     return torch.randperm(n).tolist()[start:]
 
 
+def order_of(seed_of):
+    """An order that is shuffled by another seed than that of seed and epoch together."""
+    return lambda n, seed, epoch, start: whole_order(n, seed_of(seed, epoch), 0, start)[start:]
+
+
 ORDERS = [
     (global_seed, False, "others draw from it"),
     (whole_order, False, "after 12 samples of epoch 1, it goes on with"),
     (lambda n, seed, epoch, start: torch.randperm(n).tolist()[start:], False, "it goes on with"),
     (lambda n, seed, epoch, start: [0] * n, False, "each of 32 samples once"),
+    (order_of(lambda seed, epoch: epoch), False, "seeds 3 and 11 give epoch 0 the same order"),
+    (order_of(lambda seed, epoch: seed * epoch), False, "seeds 3 and 11"),
+    (
+        lambda n, seed, epoch, start: [(at + seed + epoch) % n for at in range(n)][start:],
+        False,
+        "most samples still come behind their neighbours",
+    ),
 ]
 
 # Notebook 14
@@ -242,7 +260,7 @@ BATCHES = [
     (lambda lengths, budget: by_length(lengths, budget // 3), False, "24 are allowed: fill them"),
     (lambda lengths, budget: [[key] for key in range(200)], False, "200 batches, 24 are allowed"),
     (lambda lengths, budget: by_length(lengths, budget)[1:], False, "Each of 200 has to come once"),
-    (lambda lengths, budget: [*by_length(lengths, budget), []], True, "padding."),
+    (lambda lengths, budget: [*by_length(lengths, budget), []], False, "a batch is empty"),
     (
         lambda lengths, budget: [range(at, at + 4) for at in range(0, 200, 4)],
         False,
@@ -402,7 +420,7 @@ def test_an_epoch_of_two_processes_has_a_lane_for_each():
     assert [*figure.layout.yaxis.ticktext] == ["before the stop", "after it"]
     title = figure.layout.title
     assert "2 of 6 samples came more than once; 2 of 6 samples never arrived" in title.text
-    assert title.subtitle.text.startswith("2 batches before the stop, 1 after it")
+    assert title.subtitle.text.startswith("in this epoch 2 batches before the stop, 1 after it")
 
 
 def test_what_can_be_asked_of_a_dataset_is_found_out_by_asking():
