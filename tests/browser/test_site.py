@@ -16,6 +16,9 @@ from browser.reader import bars
 from browser.test_lab import METADATA
 
 BUILD = Path(__file__).parents[2] / "pages" / "build.py"
+# To draw all positions of an explorer takes five times as long, and shows no more here.
+FEW_STOPS = """from loaderviz.widgets.explorer_controls import STOPS
+STOPS.update(num_workers=[0, 1, 4], sample_s=[0.02, 0.1], step_s=[0.05, 0.2])"""
 CELLS = [
     new_markdown_cell("# 00 First look: what is it?\n\nOn to [01](01_map_and_iterable.ipynb)."),
     new_code_cell("""
@@ -32,7 +35,7 @@ loaderviz.timeline(what_if(1)[0])"""),
     new_code_cell("vary(what_if, workers=(0, 4, 2), in_order=True, kind=['map', 'iterable'])"),
     new_code_cell("play(what_if(2)[0])"),
     new_markdown_cell("## Drag\n\nEvery setting at once."),
-    new_code_cell("loaderviz.explore()"),
+    new_code_cell(FEW_STOPS + "\nloaderviz.explore()"),
     new_markdown_cell("## Ask\n\n**Predict.** Who waits?"),
     new_code_cell("print('everyone')\nloaderviz.timeline(what_if(0)[0])"),
 ]
