@@ -422,6 +422,7 @@ def test_the_controls_of_ones_own_loader_begin_where_it_stands():
     hidden = {name for name, each in controls.items() if each.layout.display == "none"}
     assert hidden == {"sample_s", "spread", "cpu_share", "sample_kb", "kind"}
     assert not controls["batch_size"].disabled
+    assert controls["n_samples"].value == controls["n_samples"].max == 24
     explorer.set(num_workers=0)  # what means nothing without workers says so
     assert controls["prefetch_factor"].disabled
     assert controls["persistent_workers"].disabled
