@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from loaderviz.widgets.html_controls import FOR_REAL, control, is_slider
 from loaderviz.widgets.html_without_kernel import StaticFallback, control_values_html, static_html
 from loaderviz.widgets.page_frames import frames_html
 
+FELT_S = 0.3  # while a picture takes longer, the one before is dimmed: it has other values
 RUNNING = "<p class='loaderviz-running' role='status'>Running on this machine …</p>"
 
 
@@ -42,7 +44,10 @@ def vary(draw: Callable[..., Any], **controls: Any) -> Vary:
 
 
 class Vary(StaticFallback):
-    """Controls and what is drawn with their values; nothing runs in the background."""
+    """Controls and what is drawn with their values; nothing runs in the background.
+
+    What takes a while to draw is dimmed until it is there.
+    """
 
     def __init__(self, draw: Callable[..., Any], controls: dict[str, Any]) -> None:
         self._draw = draw
@@ -50,6 +55,7 @@ class Vary(StaticFallback):
         self._views = widgets.VBox()
         self._problem, self._running = widgets.HTML(), widgets.HTML()
         self._result: Any = None
+        self._took_s = 0.0  # the last time that it was drawn
         self._error: Exception | None = None
         row = widgets.Box(list(self._controls.values())).add_class("loaderviz-controls")
         style = widgets.HTML(f"<style>{_CSS}</style>")
@@ -58,6 +64,7 @@ class Vary(StaticFallback):
         for widget in self._controls.values():
             widget.observe(lambda _: self._redraw(), names="value")
         self._redraw()
+        self._took_s = 0.0  # that was mostly for the first figure of a kernel
 
     def set(self, **values: Any) -> None:
         """Move controls to these values, as by hand.
@@ -97,7 +104,9 @@ class Vary(StaticFallback):
         for_real = bool(values.get(FOR_REAL))
         for widget in filter(is_slider, self._controls.values()):
             widget.continuous_update = not for_real
-        self._tell_that_it_runs(for_real)
+        self._running.value = RUNNING if for_real else ""
+        self._mark_views(stale=for_real or self._took_s > FELT_S)
+        began = time.monotonic()
         try:
             self._result = self._draw(**values)
             self._error = None
@@ -109,13 +118,14 @@ class Vary(StaticFallback):
             self._problem.value = _problem_html(error)
             self._views.layout.display = "none"
         finally:
-            self._tell_that_it_runs(False)
+            self._took_s = time.monotonic() - began
+            self._running.value = ""
+            self._mark_views(stale=False)
 
-    def _tell_that_it_runs(self, runs: bool) -> None:
-        self._running.value = RUNNING if runs else ""
+    def _mark_views(self, *, stale: bool) -> None:
         for view in self._views.children:
             if isinstance(view, FigureView):
-                view.stale = runs
+                view.stale = stale
 
     def _show(self, result: Any) -> None:
         shown = shown_parts(result)

@@ -109,3 +109,18 @@ def test_a_real_run_shows_that_it_is_under_way_and_its_sliders_count_once_they_a
     assert seen == [(True, True), (True, True), (False, False)]
     assert shown._running.value == ""
     assert not shown._views.children[0].stale
+
+
+def test_a_picture_is_dimmed_while_the_next_one_takes_long(monkeypatch):
+    stale = []
+
+    def draw(workers):
+        stale.extend(view.stale for view in shown._views.children if workers > 1)
+        return what_if(workers)
+
+    shown = vary(draw, workers=(0, 8, 1))
+    shown.set(workers=2)
+    monkeypatch.setattr("loaderviz.widgets.vary.FELT_S", 0.0)
+    shown.set(workers=3)
+    assert stale == [False, True]
+    assert not shown._views.children[0].stale
