@@ -1,6 +1,7 @@
 """``vary`` without a browser: what is drawn, when, and what is said of mistakes."""
 
 import json
+import time
 
 import plotly.graph_objects as go
 import pytest
@@ -111,16 +112,17 @@ def test_a_real_run_shows_that_it_is_under_way_and_its_sliders_count_once_they_a
     assert not shown._views.children[0].stale
 
 
-def test_a_picture_is_dimmed_while_the_next_one_takes_long(monkeypatch):
+def test_a_picture_is_dimmed_where_the_one_before_took_long():
     stale = []
 
     def draw(workers):
+        if workers == 2:
+            time.sleep(0.4)
         stale.extend(view.stale for view in shown._views.children if workers > 1)
         return what_if(workers)
 
     shown = vary(draw, workers=(0, 8, 1))
     shown.set(workers=2)
-    monkeypatch.setattr("loaderviz.widgets.vary.FELT_S", 0.0)
     shown.set(workers=3)
     assert stale == [False, True]
     assert not shown._views.children[0].stale
