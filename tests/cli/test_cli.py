@@ -108,7 +108,7 @@ class TestSummary:
         assert "\x1b" not in "".join(lines)
         assert "[red]" in "".join(lines)
 
-    @pytest.mark.parametrize("n_loaders", [1, 6])
+    @pytest.mark.parametrize("n_loaders", [1, 4])
     def test_the_first_screen_has_24_lines_and_the_rest_comes_with_all(
         self, n_loaders, loaderviz, tmp_path, monkeypatch
     ):

@@ -39,7 +39,7 @@ def runs(draw):
 
 
 class TestTheSimulatedLoop:
-    @settings(max_examples=15)
+    @settings(max_examples=10)
     @given(runs())
     def test_is_a_trace_as_a_recording_has_it(self, fed):
         assert_lawful(fed.trace)
@@ -48,7 +48,7 @@ class TestTheSimulatedLoop:
         assert (batches["device_start_s"] >= batches["delivered_s"]).all()
         assert (batches["device_end_s"] >= batches["device_start_s"]).all()
 
-    @settings(max_examples=20)
+    @settings(max_examples=12)
     @given(runs())
     def test_each_batch_is_copied_once_and_then_stepped_on_once_one_after_the_other(self, fed):
         copied = {batch: end for batch, _, end in fed.copies}
@@ -58,7 +58,7 @@ class TestTheSimulatedLoop:
         for lane in (fed.copies, fed.steps, fed.waits, fed.held):
             assert all(a[2] <= b[1] + 1e-9 for a, b in itertools.pairwise(lane))
 
-    @settings(max_examples=20)
+    @settings(max_examples=12)
     @given(speeds)
     def test_no_way_is_slower_than_the_one_before_it(self, speeds):
         ends = [feed(way, n_batches=8, **speeds).steps[-1][2] for way in WAYS[1:]]

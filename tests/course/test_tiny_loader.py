@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 from torch.utils.data import DataLoader, RandomSampler
@@ -52,6 +52,7 @@ class Deadly(SleepingDataset):
         return super().__getitem__(index)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 29), max_size=20), st.integers(1, 9))
 def test_one_process_makes_the_batches_of_torch(keys, batch_size):
     numbers = SleepingDataset(30, 0)
@@ -61,16 +62,15 @@ def test_one_process_makes_the_batches_of_torch(keys, batch_size):
 
 
 @pytest.mark.parametrize(
-    "start_method",
-    [
-        pytest.param(each, marks=[pytest.mark.slow] if each == "spawn" else [])
-        for each in multiprocessing.get_all_start_methods()
-    ],
+    ("start_method", "workers"),  # what arrives from spawn does from a fork server, too
+    [("fork", 2), pytest.param("spawn", 1, marks=pytest.mark.slow)],
 )
-def test_workers_make_the_batches_of_torch_however_they_are_started(start_method, monkeypatch):
+def test_workers_make_the_batches_of_torch_however_they_are_started(
+    start_method, workers, monkeypatch
+):
     monkeypatch.setattr(tiny_loader, "multiprocessing", multiprocessing.get_context(start_method))
     keys = list(RandomSampler(range(30), generator=torch.Generator().manual_seed(0)))
-    ours = in_order(Points(), in_lists(keys, 4), num_workers=2)
+    ours = in_order(Points(), in_lists(keys, 4), num_workers=workers)
     for mine, theirs in zip(ours, DataLoader(Points(), batch_size=4, sampler=keys), strict=True):
         assert mine.pop("name") == theirs.pop("name")
         assert_close(mine, theirs, rtol=0, atol=0)
@@ -78,7 +78,7 @@ def test_workers_make_the_batches_of_torch_however_they_are_started(start_method
 
 @pytest.mark.parametrize(
     ("num_workers", "prefetch_factor", "n"),
-    [(1, 1, 17), (1, 3, 17), (3, 1, 17), (4, 2, 17), (4, 2, 1), (2, 1, 0)],
+    [(1, 1, 17), (3, 2, 17), (3, 2, 1), (2, 1, 0)],
 )
 def test_each_batch_comes_once_and_in_order(num_workers, prefetch_factor, n):
     dataset, lists = SleepingDataset(max(n, 1), 0), list(in_lists(range(n), 2))

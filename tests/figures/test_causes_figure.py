@@ -185,7 +185,7 @@ class TestOtherTraces:
         assert len(of_type(figure, "bar")) == MOST_ROWS
         assert "smaller causes not shown" in figure.layout.title.subtitle.text
 
-    @settings(max_examples=25)
+    @settings(max_examples=15)
     @given(trace=traces_of_any_times(most_batches=5))
     def test_any_times_are_drawn_or_refused(self, trace):
         if max(attribute(trace).totals().values(), default=0) >= LEAST_S:

@@ -1,7 +1,7 @@
 """Tables of arrays: rows are matched by what their columns hold."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderviz.trace.columns_of_rows import codes
@@ -14,6 +14,7 @@ def table(values):
     return dict(zip("abc", np.array(values, np.int64).reshape(-1, 3).T, strict=True))
 
 
+@settings(max_examples=30)
 @given(rows, rows)
 def test_codes_are_equal_and_ordered_as_the_rows_are(left, right):
     found = np.concatenate(codes("abc", table(left), table(right)))

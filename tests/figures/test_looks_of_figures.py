@@ -1,5 +1,6 @@
 """What holds of every figure: plotly takes it, themes differ in text alone, a cell shows it."""
 
+import functools
 import json
 import math
 from dataclasses import replace
@@ -35,25 +36,43 @@ def shared(data, worker, n):
     return data[worker::n]
 
 
-RANKS = together(*(made(rank=rank) for rank in range(MOST_LANES // 2)))
-AUDIT = simulate_audit(shared, 200, num_workers=2, batch_size=10)
-MANY = simulate_audit(shared, 20_000, num_workers=2, batch_size=10)
-LOOP = made_loop([[0.02] * 60], 0.16)
+@functools.cache
+def ranks():
+    return together(*(made(rank=rank) for rank in range(MOST_LANES // 2)))
+
+
+@functools.cache
+def audit_of(n):
+    return simulate_audit(shared, n, num_workers=2, batch_size=10)
+
+
+@functools.cache
+def recommendation():
+    return recommend(made_loop([[0.02] * 60], 0.16))
+
+
+def unknown_samples():
+    trace = made()
+    trace.meta["loaders"] = [{"kind": "iterable"}]
+    return audit(trace)
+
+
+FEW, MANY = 200, 10_000
 DRAW = {
     "timeline": lambda **how: timeline(made(), **how),
     "timeline without workers": lambda **how: timeline(made(workers=0), seconds=2.0, **how),
     "large timeline": lambda **how: timeline(made(batches=MOST_BATCHES + 1), **how),
-    "timeline of ranks": lambda **how: timeline(RANKS, **how),
+    "timeline of ranks": lambda **how: timeline(ranks(), **how),
     "causes": lambda **how: figures.causes(made(), **how),
     "starts": lambda **how: figures.starts(with_starts(), **how),
     "waits": lambda **how: waits(made(), **how),
     "waits of many": lambda **how: waits(made(batches=2000), **how),
     "memory": lambda **how: memory(with_memory(), **how),
-    "audit": AUDIT.figure,
-    "audit of many": MANY.figure,
-    "mixing": AUDIT.mixing().figure,
-    "mixing of many": MANY.mixing().figure,
-    "recommendation": recommend(LOOP).figure,
+    "audit": lambda **how: audit_of(FEW).figure(**how),
+    "audit of many": lambda **how: audit_of(MANY).figure(**how),
+    "mixing": lambda **how: audit_of(FEW).mixing().figure(**how),
+    "mixing of many": lambda **how: audit_of(MANY).mixing().figure(**how),
+    "recommendation": lambda **how: recommendation().figure(**how),
 }
 
 
@@ -77,18 +96,20 @@ def test_marks_do_not_differ_by_theme():
     assert light.marker.color == dark.marker.color
 
 
-def unknown_samples():
-    trace = made()
-    trace.meta["loaders"] = [{"kind": "iterable"}]
-    return audit(trace)
-
-
 @pytest.mark.parametrize(
-    ("result", "n_figures"),
-    [(AUDIT, 1), (AUDIT.mixing(), 1), (recommend(LOOP), 1), (unknown_samples(), 0)],
+    ("result_of", "n_figures"),
+    [
+        (lambda: audit_of(FEW), 1),
+        (lambda: audit_of(FEW).mixing(), 1),
+        (recommendation, 1),
+        (unknown_samples, 0),
+    ],
     ids=["audit", "mixing", "recommendation", "audit without samples"],
 )
-def test_a_result_ends_a_cell_with_its_words_and_its_figure(result, n_figures, capsys, monkeypatch):
+def test_a_result_ends_a_cell_with_its_words_and_its_figure(
+    result_of, n_figures, capsys, monkeypatch
+):
+    result = result_of()
     shown = []
     monkeypatch.setattr(Figure, "_ipython_display_", lambda figure: shown.append(figure))
     result._ipython_display_()

@@ -79,7 +79,7 @@ def test_the_page_gets_every_batch_with_its_times(settings):
     assert [f"worker {w}" if w >= 0 else "main process" for w in worker] == list(labels)
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(st.data())
 def test_times_that_did_not_happen_stay_unknown(data):
     trace = simulated()
@@ -149,6 +149,7 @@ def test_title_numbers_and_lanes_are_those_of_a_small_one():
 intervals = st.lists(st.tuples(st.floats(0, 9), st.floats(0, 3)), max_size=30)
 
 
+@settings(max_examples=30)
 @given(intervals, st.integers(1, 40))
 def test_the_seconds_of_all_bins_add_up_to_the_time_spent(spans, n_bins):
     start = np.array([start for start, _ in spans])

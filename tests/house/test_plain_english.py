@@ -90,7 +90,9 @@ def messages(path: Path) -> list[str]:
     docstrings = {
         id(node.body[0].value)
         for node in ast.walk(tree)
-        if isinstance(node, documented) and ast.get_docstring(node) and not is_command(path)
+        if isinstance(node, documented)
+        and ast.get_docstring(node, clean=False)
+        and not is_command(path)
     }
     return [
         node.value

@@ -82,9 +82,8 @@ class TestItsContent:
         assert "some 4 gain most" in content.causes[0]["cure"]
 
     @pytest.mark.usefixtures("predicted")
-    @pytest.mark.parametrize("read_s", [0.0251, 0.0937])  # for 3 and 8 workers
-    def test_of_a_loader_without_workers_it_names_one_number(self, read_s):
-        costs = Costs(sample_s=read_s / 4, step_s=0.012, cores=8)
+    def test_of_a_loader_without_workers_it_names_one_number(self):
+        costs = Costs(sample_s=0.0937 / 4, step_s=0.012, cores=8)
         found = content_of(simulate(costs, num_workers=0, batch_size=4, n_batches=60))
         settings, *others = found.actions
         (n,) = set(re.findall(r"num_workers=(\d+)", settings.code))
@@ -325,9 +324,9 @@ class TestItsPage:
     def test_where_it_cannot_be_written_is_said_and_nothing_is_left(self, tmp_path):
         (tmp_path / "taken").mkdir()
         with pytest.raises(LoaderVizError, match="is not a file"):
-            write(made(), tmp_path / "taken")
+            write(Trace.from_columns(), tmp_path / "taken")
         with pytest.raises(LoaderVizError, match="cannot write the report"):
-            write(made(), tmp_path / "nowhere" / "report.html")
+            write(Trace.from_columns(), tmp_path / "nowhere" / "report.html")
         assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 

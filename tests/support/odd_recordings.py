@@ -125,12 +125,14 @@ def train_then(*evaluations: Any, workers: int = 0) -> Trace:
 
 
 FAILING = {"fails_at": 0}
+SECOND_FAILS: dict[str, Callable[[], Trace]] = {
+    "in its first batch": lambda: train_then(loader(Evaluation(**FAILING))),
+    "it is an empty stream": lambda: train_then(loader(Stream(0))),
+}
 IN_ONE_PROCESS: dict[str, Callable[[], Trace]] = {
     "one loader": lambda: recorded(over, loader()),
     "two loaders": lambda: recorded(over, loader(), loader(Evaluation())),
     "twins": lambda: recorded(over, loader(), loader()),
-    "the same loader twice": lambda: (lambda each: recorded(over, each, each))(loader()),
-    "the second fails in its first batch": lambda: train_then(loader(Evaluation(**FAILING))),
     "the first fails in its first batch": lambda: recorded(over, loader(Train(**FAILING))),
     "it fails in the middle": lambda: recorded(two_epochs, loader(Train(fails_at=6))),
     "the second is never asked": lambda: recorded(
@@ -138,8 +140,6 @@ IN_ONE_PROCESS: dict[str, Callable[[], Trace]] = {
     ),
     "none is ever asked": lambda: recorded(ask_never, loader(), loader(Evaluation())),
     "no iterator is made": lambda: recorded(lambda *_: None, loader()),
-    "the second is an empty stream": lambda: train_then(loader(Stream(0))),
-    "empty streams": lambda: recorded(over, loader(Stream(0)), loader(Stream(0))),
     "an empty list of batches": lambda: recorded(over, loader(batch_size=1, batch_sampler=[])),
     "empty batches": lambda: recorded(
         over, DataLoader(Train(), batch_sampler=[[], [1], []], collate_fn=list)
@@ -149,12 +149,8 @@ IN_ONE_PROCESS: dict[str, Callable[[], Trace]] = {
     "one batch an epoch, many epochs": lambda: recorded(
         lambda each: [over(each) for _ in range(9)], loader(batch_size=12)
     ),
-    "left after one batch": lambda: recorded(first_batch, loader(), loader(Evaluation())),
     "interrupted": lambda: recorded(interrupt, loader(), loader(Evaluation())),
     "nested": lambda: recorded(validate_in_between, loader(), loader(Evaluation())),
-    "nested, the inner fails": lambda: recorded(
-        validate_in_between, loader(), loader(Evaluation(**FAILING))
-    ),
     "zipped": lambda: recorded(
         lambda *both: list(zip(*both, strict=False)), loader(), loader(Evaluation(9))
     ),
@@ -171,7 +167,6 @@ IN_ONE_PROCESS: dict[str, Callable[[], Trace]] = {
     ),
     "named steps": lambda: recorded(with_spans, loader()),
     "many shapes": lambda: recorded(over, loader(Shapes(), batch_size=1)),
-    "shapes that do not fit": lambda: recorded(over, loader(Shapes())),
     "keys of many kinds": lambda: recorded(
         over, loader([0] * 9, sampler=[1, True, 2], batch_size=1), loader({"a": 1}, sampler=["a"])
     ),
@@ -184,11 +179,6 @@ WITH_WORKERS: dict[str, Callable[[], Trace]] = {
     ),
     "workers, the second fails at once": lambda: train_then(
         loader(Evaluation(**FAILING), num_workers=1), workers=1
-    ),
-    "workers, the second is never asked": lambda: recorded(
-        lambda one, two: (over(one), ask_never(two)),
-        loader(num_workers=1),
-        loader(Evaluation(), num_workers=1),
     ),
     "a worker is killed": lambda: recorded(over, loader(Deadly(12, 5), num_workers=1)),
     "workers of a short stream": lambda: recorded(over, loader(Stream(2), num_workers=2)),
@@ -231,19 +221,27 @@ def killed(folder: Path) -> Trace:
     return lv.load(folder)
 
 
-def all_recordings(folder: Path) -> dict[str, Trace]:
-    """All by name; what has to be on disk is in the folder."""
-    traces = {name: make() for name, make in {**IN_ONE_PROCESS, **WITH_WORKERS}.items()}
-    one, two = traces["one loader"], traces["workers"]
-    failing = traces["the second fails in its first batch"]
-    return {
-        **traces,
-        "ranks": of_ranks(folder / "ranks", one, two),
-        "ranks, of which one failed": of_ranks(folder / "failed", two, failing),
-        "ranks, of which one has nothing": of_ranks(folder / "nothing", one, Trace.from_columns()),
-        "a process that was killed": killed(folder / "killed"),
-        "empty": Trace.from_columns(),
-        "made by hand, without meta": made(),
-        "made by hand, batches alone": Trace.from_columns(batches=made().batches),
-        "simulated": lv.simulate(lv.Costs(sample_s=1e-3), num_workers=2, n_batches=9, batch_size=2),
-    }
+def _without_folder(make: Callable[[], Trace]) -> Callable[[Path], Trace]:
+    return lambda _: make()
+
+
+# All by name; each gets a folder for what has to be on disk.
+ALL: dict[str, Callable[[Path], Trace]] = {
+    **{name: _without_folder(make) for name, make in {**IN_ONE_PROCESS, **WITH_WORKERS}.items()},
+    "ranks": lambda folder: of_ranks(
+        folder / "ranks", IN_ONE_PROCESS["one loader"](), WITH_WORKERS["workers"]()
+    ),
+    "ranks, of which one failed": lambda folder: of_ranks(
+        folder / "ranks", WITH_WORKERS["workers"](), SECOND_FAILS["in its first batch"]()
+    ),
+    "ranks, of which one has nothing": lambda folder: of_ranks(
+        folder / "ranks", IN_ONE_PROCESS["one loader"](), Trace.from_columns()
+    ),
+    "a process that was killed": lambda folder: killed(folder / "killed"),
+    "empty": lambda _: Trace.from_columns(),
+    "made by hand, without meta": lambda _: made(),
+    "made by hand, batches alone": lambda _: Trace.from_columns(batches=made().batches),
+    "simulated": lambda _: lv.simulate(
+        lv.Costs(sample_s=1e-3), num_workers=2, n_batches=9, batch_size=2
+    ),
+}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderviz import Costs, explore, simulate
@@ -36,6 +36,7 @@ def ghosts(explorer):
     return [list(each.base) for each in marks if each.name == "pinned"]
 
 
+@settings(max_examples=30)
 @given(st.floats(0, 1e4), st.floats(1e-4, 1e4))
 def test_a_run_fits_the_axis_and_can_be_seen_on_it(before_s, run_s):
     span_s = steady_span(before_s, run_s)

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -63,7 +63,6 @@ def test_copies_of_a_generator_cut_the_same_crops(dataset, same):
         (dice.number_of_worker, False, 2),
         (dice.seed_of_torch, False, 4),
         (dice.seed_of_torch, True, 2),  # a worker that stays keeps its seed
-        (dice.drawn_with_torch, False, 4),
         (dice.drawn_with_torch, True, 4),
     ],
 )
@@ -84,7 +83,7 @@ def test_a_constant_seed_differs_by_worker_and_repeats_each_epoch():
     assert by_torch() != by_torch()
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("workers", [0, 2])
 def test_throws_that_follow_from_epoch_and_index_do_not_depend_on_workers(workers):
     dataset = EpochDice(6)
     dataset.epoch.fill_(3)
@@ -111,6 +110,7 @@ def test_seeds_count_up_from_the_base_seed():
     assert first[0] == first[1]
 
 
+@settings(max_examples=40)
 @given(n=st.integers(0, 80), size=st.integers(1, 100), seed=st.integers(0, 9))
 def test_a_buffer_lets_out_each_once_and_none_too_early(n, size, seed):
     order = list(shuffled(range(n), size, random.Random(seed)))

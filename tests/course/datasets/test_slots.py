@@ -5,7 +5,7 @@ from itertools import chain, islice
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -31,6 +31,7 @@ def test_each_slot_goes_along_its_sequences(order, expected):
     assert take(SlotStreams(SEQUENCES, 2, order=order), len(expected)) == expected
 
 
+@settings(max_examples=30)
 @given(
     order=st.sampled_from(["same", "shuffled", "dealt"]),
     slots=st.integers(1, 5),
@@ -65,6 +66,7 @@ def test_without_a_seed_of_its_own_the_order_is_torchs():
     assert orders[0] == orders[1] != orders[2]
 
 
+@settings(max_examples=30)
 @given(slots=st.integers(1, 5), workers=st.integers(1, 6))
 def test_the_parts_of_a_split_are_the_whole(slots, workers):
     whole = SlotStreams(SEQUENCES, slots)

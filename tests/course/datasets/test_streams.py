@@ -36,17 +36,20 @@ def batches(dataset, *, workers=2, batch_size=4, **options):
 
 
 @pytest.mark.parametrize("split", WHOLE, ids=NAMES)
+@settings(max_examples=40)
 @given(**SIZES)
 def test_each_sample_is_in_one_share(split, n, workers):
     assert sorted(itertools.chain(*shares(split, range(n), workers))) == list(range(n))
 
 
+@settings(max_examples=40)
 @given(**SIZES)
 def test_floor_division_leaves_out_the_remainder_and_nothing_else(n, workers):
     got = list(itertools.chain(*shares(splits.by_floor, range(n), workers)))
     assert got == list(range(n - n % workers))
 
 
+@settings(max_examples=40)
 @given(**SIZES, batch_size=st.integers(1, 9))
 def test_by_batch_leaves_one_partial_batch_at_most(n, workers, batch_size):
     parts = shares(partial(splits.by_batch, batch_size=batch_size), range(n), workers)
@@ -123,12 +126,9 @@ FEW, MANY = (7, 4, 2, False), (23, 3, 4, True)
     ("split", "n", "workers", "batch_size", "drop_last"),
     [
         (None, *FEW),
-        (None, *MANY),
-        (splits.by_floor, *FEW),
         (splits.by_floor, *MANY),
         (WHOLE[0], *FEW),
         (WHOLE[1], *MANY),
-        (WHOLE[2], *MANY),
     ],
 )
 def test_a_simulated_audit_finds_what_the_loader_does(split, n, workers, batch_size, drop_last):
@@ -147,7 +147,7 @@ def test_a_simulated_audit_finds_what_the_loader_does(split, n, workers, batch_s
     assert not real.simulated
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(**SIZES, batch_size=st.integers(1, 9))
 def test_a_naive_stream_comes_once_for_each_worker(n, workers, batch_size):
     told = simulate_audit(None, n, num_workers=workers, batch_size=batch_size)

@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -21,6 +21,7 @@ def names(batches):
     return sorted(int(row[0]) for batch in batches for row in batch)
 
 
+@settings(max_examples=30)
 @given(
     lengths=st.lists(st.integers(1, 30), max_size=40),
     budget=st.integers(30, 90),
