@@ -31,7 +31,11 @@ settings.load_profile("the same each time")
 
 
 def pytest_configure() -> None:
-    """Ctrl+C interrupts, also where a shell runs the tests in the background and has it ignored."""
+    """Ctrl+C interrupts, also where a shell runs the tests in the background and has it ignored.
+
+    While tests are collected nothing is let go, and to look for it again and again takes seconds.
+    """
+    gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -40,3 +44,4 @@ def pytest_collection_finish() -> None:
     """What is imported now stays: no collection needs to look at it again, and many are to come."""
     gc.collect()
     gc.freeze()
+    gc.enable()
