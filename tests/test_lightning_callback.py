@@ -65,11 +65,11 @@ def no_report(monkeypatch):
 
 
 def assert_as_without(fits: Any, folder: Path, **options: Any) -> None:
-    """Of three epochs with a validation each, the first is recorded, and nothing else differs."""
+    """Of two epochs with a validation each, the first is recorded, and nothing else differs."""
 
     def run(name: str, *callbacks: Any) -> tuple[Any, ...]:
         train, val = fits.loader(shuffle=True, **options), fits.loader(**options)
-        model, trainer = fits.fit(folder / name, *callbacks, train=train, val=val, max_epochs=3)
+        model, trainer = fits.fit(folder / name, *callbacks, train=train, val=val, max_epochs=2)
         weights = [parameter.tolist() for parameter in model.parameters()]
         values = {name: float(value) for name, value in trainer.callback_metrics.items()}
         return model.losses, weights, values, draws()
@@ -78,9 +78,10 @@ def assert_as_without(fits: Any, folder: Path, **options: Any) -> None:
     assert [*recordings(folder / "recorded")] == ["train-step-4", "val-step-6"]
 
 
+@pytest.mark.usefixtures("no_report")
 @pytest.mark.slow
 def test_with_workers_losses_weights_and_draws_are_those_of_a_fit_without_it(tmp_path, fits):
-    assert_as_without(fits, tmp_path, num_workers=2)
+    assert_as_without(fits, tmp_path, num_workers=1)
 
 
 def test_a_fit_is_as_without_it_and_its_first_steps_are_recorded_and_logged(tmp_path, fits):
@@ -104,7 +105,7 @@ def test_a_fit_is_as_without_it_and_its_first_steps_are_recorded_and_logged(tmp_
     assert (folder / "loaderviz/train-step-4/report.html").exists()
 
 
-@pytest.mark.parametrize("failing_at", [-1, 28])
+@pytest.mark.parametrize("failing_at", [-1, 10])
 def test_it_stays_on_for_a_whole_training_and_logs_its_windows(
     failing_at, tmp_path, fits, monkeypatch
 ):
@@ -113,10 +114,10 @@ def test_it_stays_on_for_a_whole_training_and_logs_its_windows(
     model, callback = fits.Model(failing_at), fits.Callback(last_s=0.2)
     fails = pytest.raises(KeyError) if failing_at > 0 else nullcontext()
     with fails:
-        fits.fit(tmp_path, callback, model=model, val=fits.loader(), max_epochs=6)
+        fits.fit(tmp_path, callback, model=model, val=fits.loader(), max_epochs=4)
     run = lv.load(tmp_path / "loaderviz" / "run")
     assert run.meta["problems"] == []
-    assert run.windows["batches"].sum() >= 6 * (6 if failing_at < 0 else 4)
+    assert run.windows["batches"].sum() >= (4 * 6 if failing_at < 0 else 10)
     # On a busy machine a window of 0.05 s can be slow in earnest: other kinds may come before it.
     assert run.incidents["kind"].tolist().count("exception") == (failing_at > 0)
     assert (tmp_path / "loaderviz/run.html").exists()
@@ -149,14 +150,15 @@ def test_it_stays_on_for_a_whole_training_and_logs_its_windows(
     ids=str,
 )
 def test_each_stage_is_recorded_when_it_comes(tmp_path, recorded, options, found, fits):
+    num_workers = 1 if "val_check_interval" in options else 0
     fits.fit(
-        tmp_path, fits.Callback(**recorded), val=fits.loader(num_workers=1),
+        tmp_path, fits.Callback(**recorded), val=fits.loader(num_workers=num_workers),
         default_root_dir=tmp_path, **options,
     )  # fmt: skip
     seen = recordings(tmp_path)
     assert {name: trace.summary().n_batches for name, trace in seen.items()} == found
     n_workers = {name.split("-")[0]: trace.summary().n_workers for name, trace in seen.items()}
-    assert n_workers.items() <= {"train": 0, "val": 1}.items()
+    assert n_workers.items() <= {"train": 0, "val": num_workers}.items()
     if "every_n_epochs" in recorded:
         assert [step for step, _ in metrics(tmp_path)["loaderviz/train/wait_share"]] == [2, 14]
 

@@ -9,7 +9,7 @@ from struct import Struct
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -61,6 +61,7 @@ def read(path: Path) -> list[tuple[int, list[int]]]:
 
 
 class TestWritingAndReading:
+    @settings(max_examples=30)
     @given(records=RECORDS)
     def test_what_is_written_is_read_at_any_moment(self, records, tmp_path_factory):
         path = tmp_path_factory.mktemp("spool") / "a.spool"
@@ -173,18 +174,21 @@ class TestWritingAndReading:
 
 
 class TestKeys:
+    @settings(max_examples=30)
     @given(keys=st.lists(INT64))
     def test_integers_stay_integers(self, keys):
         kind, words = encode_keys(keys)
         assert kind == KeyKind.INTEGERS
         assert list(words) == keys
 
+    @settings(max_examples=30)
     @given(keys=st.lists(st.integers() | st.text(), min_size=1))
     def test_other_keys_are_kept_as_text(self, keys):
         kind, words = encode_keys([*keys, "text"])
         assert kind == KeyKind.TEXT
         assert json.loads(unpack_text(np.array(words))) == [*keys, "text"]
 
+    @settings(max_examples=30)
     @given(text=st.text(st.characters(exclude_categories=["Cs"])))
     def test_text_is_padded_with_blanks(self, text):
         assert unpack_text(np.array(pack_text(text), dtype=np.int64)) == text.rstrip(" ")

@@ -6,7 +6,7 @@ import re
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderviz import text
@@ -51,6 +51,7 @@ def test_durations_that_are_added_are_told_to_as_few_digits_as_are_right(parts_s
     assert text.durations_that_add_up(parts_s) == (total, parts)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 1e5), min_size=1, max_size=5))
 def test_durations_add_up_as_they_are_written(parts_s):
     def read(written):
@@ -81,6 +82,7 @@ def test_what_is_not_known_is_a_dash(written, value):
 
 
 @pytest.mark.parametrize("written", OF_ONE_NUMBER)
+@settings(max_examples=40)
 @given(value=FINITE)
 def test_every_number_has_a_plain_text(written, value):
     said = written(value)
@@ -89,6 +91,7 @@ def test_every_number_has_a_plain_text(written, value):
     assert not re.search(r"nan|inf", said)
 
 
+@settings(max_examples=40)
 @given(seconds=st.floats(1e-8, 1e12))
 def test_a_duration_can_be_read_back_to_three_digits(seconds):
     number, unit = text.duration(seconds).replace(",", "").split()
@@ -96,6 +99,7 @@ def test_a_duration_can_be_read_back_to_three_digits(seconds):
     assert in_seconds == pytest.approx(seconds, rel=6e-3)
 
 
+@settings(max_examples=40)
 @given(n_bytes=st.integers(1, 1 << 50))
 def test_bytes_can_be_read_back_to_three_digits(n_bytes):
     number, unit = text.size(n_bytes).replace(",", "").split()
@@ -103,6 +107,7 @@ def test_bytes_can_be_read_back_to_three_digits(n_bytes):
     assert float(number) * 1024**power == pytest.approx(n_bytes, rel=6e-3)
 
 
+@settings(max_examples=40)
 @given(st.text("ab -", max_size=300), st.integers(0, 8), st.integers(0, 12))
 def test_printed_text_breaks_between_words_alone(words, indent, hanging):
     lines = text.wrapped(words, indent, hanging).split("\n")

@@ -125,10 +125,21 @@ def test_steps_are_recorded_and_logged_and_each_loss_as_well(tmp_path, make_call
     assert sum("loss" in each for each in trainer.state.log_history) == 6
 
 
+@pytest.fixture
+def no_report(monkeypatch):
+    """Where a test is about something else: the report of each recording takes a second."""
+
+    def written(trace: lv.Trace, _: Path) -> Any:
+        return SimpleNamespace(summary=trace.summary(), findings=SimpleNamespace(findings=[]))
+
+    monkeypatch.setattr("loaderviz._recorded_steps.write", written)
+
+
+@pytest.mark.usefixtures("no_report")
 def test_the_batches_and_draws_are_those_of_a_training_without_it(tmp_path, make_callback):
     def run(recorded: bool) -> Any:
         torch.manual_seed(1)
-        trainer = Trainer(tmp_path / str(recorded), loader(shuffle=True, num_workers=2))
+        trainer = Trainer(tmp_path / str(recorded), loader(shuffle=True, num_workers=1))
         if recorded:
             trainer.add_callback(make_callback(trainer, n_steps=2, every_n_epochs=1))
         trainer.train(2)
@@ -138,6 +149,7 @@ def test_the_batches_and_draws_are_those_of_a_training_without_it(tmp_path, make
     assert len(recordings(tmp_path / "True")) == 2
 
 
+@pytest.mark.usefixtures("no_report")
 def test_an_exception_leaves_its_recording_to_the_next_event(tmp_path, make_callback):
     trainer = Trainer(tmp_path, loader(), loader())
     trainer.add_callback(make_callback(trainer))
@@ -150,6 +162,7 @@ def test_an_exception_leaves_its_recording_to_the_next_event(tmp_path, make_call
     assert [*recordings(tmp_path)] == ["train-step-2"]
 
 
+@pytest.mark.usefixtures("no_report")
 def test_a_loader_that_is_none_of_torchs_is_recorded(tmp_path, make_callback):
     class Own:
         def __iter__(self) -> Any:
@@ -183,6 +196,7 @@ def test_its_own_failure_is_one_warning(tmp_path, make_callback, monkeypatch):
     assert (len(told), trainer.state.global_step) == (1, 18)
 
 
+@pytest.mark.usefixtures("no_report")
 def test_the_trainer_ends_when_its_user_is_done_with_it(tmp_path, make_callback):
     trainer = Trainer(tmp_path, loader())
     callback = make_callback(trainer, n_steps=2)

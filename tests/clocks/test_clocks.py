@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -78,6 +78,7 @@ delays = st.integers(0, 10**9)
 pings = st.lists(st.tuples(delays, delays, delays), min_size=1, max_size=20)
 
 
+@settings(max_examples=40)
 @given(true=st.integers(-(10**18), 10**18), begun=st.integers(0, 10**18), pings=pings)
 def test_the_true_offset_lies_within_the_uncertainty(true, begun, pings):
     seen, at = [], begun
@@ -92,6 +93,7 @@ def test_the_true_offset_lies_within_the_uncertainty(true, begun, pings):
     assert 2 * found.uncertainty_ns <= shortest + 1
 
 
+@settings(max_examples=40)
 @given(
     first=st.integers(-(10**15), 10**15),
     drift=st.integers(-(10**9), 10**9),

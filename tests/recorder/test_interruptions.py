@@ -3,10 +3,9 @@
 ``LOADERVIZ_EVERY_POINT=1`` tries each point of a loop: it takes half an hour.
 """
 
+import importlib
 import itertools
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,28 +16,21 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader
 
+from forked import forked
 from loaderviz import LoaderVizError, load, record
 from loaderviz.recorder import iterator_log, session
 from trace_laws import assert_lawful
 
-ROOT = Path(__file__).parents[2]
-SCRIPTS = ROOT / "tests" / "scripts"
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 EVERY_POINT = "LOADERVIZ_EVERY_POINT" in os.environ
 
 
-def output(name: str, *args: object) -> str:
-    path = os.pathsep.join([str(ROOT / "tests" / "support"), str(ROOT)])
+def interrupted(scenario: str, every: int, folder: Path) -> dict[str, Any]:
     # Torch opens a temporary file to see whether there are too many, and may be interrupted then.
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, SCRIPTS / name, *map(str, args)],
-            env={**os.environ, "PYTHONPATH": path, "TMPDIR": folder},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    sys.path.append(str(SCRIPTS))
+    told: dict[str, Any] = importlib.import_module("interruptions").interrupted(scenario, every)
+    return told
 
 
 # It goes on to torch's own ``__del__``, a function in Python that ends the workers: an exception
@@ -50,15 +42,17 @@ TORCH_LOSES = "_RecordedMulti.__del__"
     ("scenario", "every"),
     [
         ("here", 4001),
-        pytest.param("here", 1501, marks=pytest.mark.slow),
-        pytest.param("workers", 1501, marks=pytest.mark.slow),
-        pytest.param("persistent", 1501, marks=pytest.mark.slow),
+        pytest.param("workers", 2503, marks=pytest.mark.slow),
+        pytest.param("persistent", 4001, marks=pytest.mark.slow),
     ],
 )
-def test_an_exception_from_outside_goes_through_wherever_it_hits(scenario, every):
+def test_an_exception_from_outside_goes_through_wherever_it_hits(
+    scenario, every, tmp_path, monkeypatch
+):
     """Some of the opcodes that the recorder executes in two epochs, entry and exit."""
     every = 7 if EVERY_POINT and scenario == "here" else every
-    told = json.loads(output("interruptions.py", scenario, every))
+    monkeypatch.setattr("forked.HANGS_S", 7200)  # it is silent until the last point
+    told = forked(interrupted, scenario, every, tmp_path)
     points: list[dict[str, Any]] = told["results"]
     assert sum(point["came"] for point in points) > 10
     swallowed = [point for point in points if "swallowed" in point]

@@ -142,10 +142,10 @@ def share_a_cpu(worker):
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel must count it")
 def test_a_wait_for_a_cpu_between_two_batches_is_in_neither():
     loader = DataLoader(
-        Reading(400, sleep_and_compute), batch_size=1, num_workers=3, worker_init_fn=share_a_cpu
+        Reading(240, sleep_and_compute), batch_size=1, num_workers=3, worker_init_fn=share_a_cpu
     )
     with record(loader) as recording:
-        assert len(list(loader)) == 400
+        assert len(list(loader)) == 240
     batches = recording.trace.batches
     took_s = (batches["ready_s"] - batches["started_s"]).sum()
     known_s = (batches["cpu_s"] + batches["queued_s"] + SLEPT_S).sum()

@@ -20,7 +20,7 @@ from loaderviz.trace.loaders_as_one import windows_as_one
 from loaderviz.trace.recording.live_recording import LiveRecording
 from loaderviz.why.whole_run import whole_run
 
-N, BATCH, EPOCHS, LAST_S = 600, 2, 3, 0.2
+N, BATCH, EPOCHS, LAST_S = 400, 2, 2, 0.2
 
 
 class Stream(IterableDataset):
@@ -57,8 +57,7 @@ def ended(loader, epochs=EPOCHS, **options):
     return got, rec.trace
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("dataset", [TensorDataset, Stream])
+@pytest.mark.parametrize(("dataset", "workers"), [(TensorDataset, 0), (Stream, 2)])
 def test_what_is_kept_is_what_came_last_and_the_windows_count_all(dataset, workers, short):
     data = Stream() if dataset is Stream else TensorDataset(torch.arange(N))
     loader = DataLoader(data, batch_size=BATCH, num_workers=workers, persistent_workers=workers > 0)
@@ -94,7 +93,7 @@ def test_whoever_watches_it_is_told_of_the_whole_run(short, tmp_path):
         assert math.isnan(watched.read_now().run_wait_share)
         for i, _ in enumerate(loader):
             time.sleep(0.001)
-            if i == 250:
+            if i == 150:
                 rec.save_incident("the loss is odd")
                 now = watched.read_now()
     assert 0 < now.run_wait_share < 1
@@ -105,9 +104,9 @@ def test_whoever_watches_it_is_told_of_the_whole_run(short, tmp_path):
 @pytest.mark.slow
 def test_the_files_of_a_ring_are_as_large_as_what_is_kept(short, tmp_path):
     loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH, num_workers=1)
-    ended(loader, 8, path=tmp_path / "ring")
+    ended(loader, 4, path=tmp_path / "ring")
     with record(loader, path=tmp_path / "whole"):
-        for _ in range(8):
+        for _ in range(4):
             for _ in loader:
                 pass
     n_bytes = {
@@ -124,7 +123,7 @@ def test_the_files_of_a_ring_are_as_large_as_what_is_kept(short, tmp_path):
 def test_max_bytes_shortens_what_is_kept(short, tmp_path, monkeypatch):
     monkeypatch.setattr(windows, "WINDOW_S", 0.2)
     loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
-    path, n_epochs, max_bytes = tmp_path / "run", 12, 1 << 20
+    path, n_epochs, max_bytes = tmp_path / "run", 18, 1 << 20
     with record(loader, last_s=1000, path=path, max_bytes=max_bytes) as rec:
         for _ in range(n_epochs):
             for _ in loader:
@@ -213,7 +212,7 @@ def test_the_first_incidents_and_the_latest_are_kept(no_shifts, tmp_path):
     assert kept == [*range(1, FIRST_KEPT + 1), *range(16 - LATEST_KEPT + 1, 17)]
 
 
-@pytest.mark.parametrize("kind", ["function", "object", "partial", "lambda"])
+@pytest.mark.parametrize("kind", ["object", "partial", "lambda"])
 def test_whoever_is_told_cannot_break_the_loop(kind, short):
     def fails(row):
         raise RuntimeError(row["batches"])
@@ -223,7 +222,7 @@ def test_whoever_is_told_cannot_break_the_loop(kind, short):
             return fails(row)
 
     loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
-    ways = {"function": fails, "object": Fails(), "partial": functools.partial(fails)}
+    ways = {"object": Fails(), "partial": functools.partial(fails)}
     tell = ways.get(kind, lambda row: fails(row))
     with pytest.warns(UserWarning, match="on_window= failed and the recording goes on"):
         got, trace = ended(loader, 1, on_window=tell)
@@ -275,12 +274,12 @@ def test_a_shift_is_seen_in_its_second_window_and_ends_with_it(times, seed):
 
 
 def test_one_odd_window_and_a_healthy_day_are_no_shift():
-    values = usual(1_500)
-    values[::250] *= 5
+    values = usual(750)
+    values[::150] *= 5
     assert noted(values)[0] == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_small_shift_among_noise_is_seen_some_windows_later_and_noise_is_none(seed):
     values = usual(300, seed, noise=0.15)
     assert noted(values)[0] == []
@@ -424,16 +423,15 @@ def test_reading_that_is_quick_enough_for_the_loop_is_no_incident(step_s, kinds,
 
 
 @pytest.mark.parametrize(
-    ("minutes", "spans"),
+    ("minutes", "noise", "spans"),
     [
-        ([20, 10, 20], [(20, 30)]),
-        ([20, 70, 2], [(20, None)]),
-        ([20, 70, 40], [(20, 90)]),  # after more than an hour
-        ([20, 70, 70, 40], [(20, 160), (90, 160)]),  # twice, and twice again
+        ([20, 10, 20], 0.15, [(20, 30)]),
+        ([20, 70, 2], 0.03, [(20, None)]),
+        ([20, 70, 40], 0.15, [(20, 90)]),  # after more than an hour
+        ([20, 70, 70, 40], 0.03, [(20, 160), (90, 160)]),  # twice, and twice again
     ],
 )
-@pytest.mark.parametrize("noise", [0.03, 0.15])
-def test_an_incident_begins_and_ends_where_the_pace_does(minutes, spans, noise, tmp_path):
+def test_an_incident_begins_and_ends_where_the_pace_does(minutes, noise, spans, tmp_path):
     log = IncidentLog(tmp_path, None, None)
     usually = {**OF_A_WINDOW, "supply_per_s": 1e6}
     times = [*range(len(minutes) - 1), 0]
@@ -475,7 +473,7 @@ def test_what_the_beginning_promised_stands_beside_what_came():
 
 class StandsStill(TensorDataset):
     def __getitem__(self, key):
-        time.sleep(3.0 if key == 900 else 0.002)
+        time.sleep(3.0 if key == 600 else 0.002)
         return super().__getitem__(key)
 
 
@@ -483,13 +481,13 @@ def test_a_loop_that_stands_still_is_told_of_while_it_does(short, tmp_path, monk
     polls = torch.utils.data.dataloader._MultiProcessingDataLoaderIter._try_get_data
     monkeypatch.setattr(polls, "__defaults__", (0.1,))  # in place of 5 s
     got, heard = [], []
-    loader = DataLoader(StandsStill(torch.arange(1000)), batch_size=4, num_workers=1)
+    loader = DataLoader(StandsStill(torch.arange(660)), batch_size=4, num_workers=1)
     options = {"last_s": LAST_S, "path": tmp_path / "run"}
     with record(loader, on_incident=lambda row: heard.append((row, len(got))), **options) as rec:
         for batch in loader:
             got.append(batch)
     row, at = next(each for each in heard if "still does" in each[0]["text"])
-    assert (row["kind"], row["loader"], row["end_s"], at) == ("wait", 0, None, 900 // 4)
+    assert (row["kind"], row["loader"], row["end_s"], at) == ("wait", 0, None, 600 // 4)
     rows = rec.trace.incidents.set_index("incident").loc[row["incident"]]
     assert "longer than ever" in rows["text"]
     assert rows["after_s"] > 2.5
@@ -520,13 +518,14 @@ class Computes(TensorDataset):
 @pytest.mark.skipif(sys.platform == "win32", reason="lines need a timer signal")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_lines_are_those_of_what_is_kept(workers, short):
-    loader = DataLoader(Computes(torch.arange(900)), batch_size=2, num_workers=workers)
+    data = Computes(torch.arange(N))
+    loader = DataLoader(data, batch_size=BATCH, num_workers=workers, collate_fn=len)
     with record(loader, last_s=LAST_S, lines=True) as rec:
         for _ in loader:
             pass
     trace = rec.trace
     assert trace.meta["problems"] == []
-    assert 0 < len(trace.batches) < 450
+    assert 0 < len(trace.batches) < N / BATCH
     lines = trace.lines()
     assert "Computes.__getitem__" in set(lines["function"])
     assert 0 < lines["seconds"].sum() < trace.batches["ready_s"].max() + LAST_S

@@ -11,7 +11,7 @@ from loaderviz.spool import HEADER_BYTES
 from loaderviz.trace import ENDED_WORKERS_NAME
 from loaderviz.trace.recording.live_recording import LiveRecording
 
-N_EPOCHS, N_WORKERS = 12, 2
+N_EPOCHS, N_WORKERS = 5, 2
 
 
 @pytest.fixture

@@ -215,8 +215,9 @@ def test_any_loader_that_torch_accepts_is_recorded_as_it_is(given_options, name,
     opened = lv.load(tmp_path / "run.parquet")
     for trace in (rec.trace, opened):
         n = len(trace.batches)
-        assert str(trace.summary())
-        assert len(trace.summary().causes) >= 0
+        summary = trace.summary()
+        assert str(summary)
+        assert len(summary.causes) >= 0
     assert len(opened.batches) == n
     assert [repr(key) for key in opened.samples["key"]] == [
         repr(key) for key in rec.trace.samples["key"]

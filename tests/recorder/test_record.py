@@ -164,7 +164,7 @@ class TestTheUsersObjects:
                 list(loader)
             gc.collect()
             before = psutil.Process().num_fds()
-            for _ in range(5):
+            for _ in range(3):
                 list(loader)
             gc.collect()
             assert psutil.Process().num_fds() <= before

@@ -284,9 +284,9 @@ LOADERS: dict[str, Callable[[], tuple[Callable[..., DataLoader], Any]]] = {
         sampler=WeightedRandomSampler([0.1] * 10, 7, generator=seeded()),
         generator=seeded(),
     ),
-    "one batch ahead of each worker": lambda: of(Keys(9), with_workers={"prefetch_factor": 1}),
-    "more ahead than there is": lambda: of(Keys(9), with_workers={"prefetch_factor": 8}),
-    "a timeout": lambda: of(Keys(6), with_workers={"timeout": 30}),
+    "one batch ahead and a timeout": lambda: of(
+        Keys(6), with_workers={"prefetch_factor": 1, "timeout": 30}
+    ),
     "memory to be pinned": lambda: of(Keys(6), pin_memory=True),
     "index lists: ranges": lambda: of(
         Keys(9), batch_sampler=[range(0, 6, 2), range(1)], collate_fn=as_it_is
@@ -449,13 +449,26 @@ def test_all_is_the_same_where_the_trace_cannot_be_complete(name):
 
 # What they have that is unusual is met in the same code, whichever process runs it.
 ONLY_HERE = {
-    *("bare strings", "nothing", "a Subset of a Subset", "random_split of a ConcatDataset"),
-    *("tuples", "a weighted sampler with a generator", "index lists: tuples of NumPy numbers"),
-    *("bulk reads by sets", "bulk reads of unknown length", "keys without words", "columns"),
-    *("a hostile key for each batch", "a KeyError", "a failing bulk read"),
+    *("pictures", "objects that pin themselves", "bare strings", "nothing"),
+    *("a Subset of a Subset", "a Subset of bulk reads", "random_split of a ConcatDataset"),
+    *("tuples", "a weighted sampler with a generator", "index lists: ranges"),
+    *("index lists: tuples of NumPy numbers", "bulk reads by sets"),
+    *("bulk reads of unknown length", "keys without words", "a hostile key for each batch"),
+    *(
+        "columns",
+        "an empty dataset",
+        "a ChainDataset",
+        "a subclass that moves batches",
+        "a KeyError",
+    ),
+    *("a failing collate", "a stream that fails later", "a failing bulk read"),
     "samples that do not fit together",
 }
-ONLY_IN_A_WORKER = {"one batch ahead of each worker", "more ahead than there is", "a timeout"}
+ONLY_IN_A_WORKER = {
+    *("huge lists", "strings and numbers", "one batch ahead and a timeout", "hostile keys"),
+    *("memory to be pinned", "lists as a batch sampler", "index lists: sets", "a data pipe"),
+    "a stream of objects",
+}
 
 
 @pytest.mark.parametrize(
@@ -492,32 +505,21 @@ def test_all_is_the_same_and_the_trace_is_complete(name, num_workers):
 def test_over_several_epochs_each_left_early(name, num_workers):
     kept = {"persistent_workers": True} if num_workers else {}
     assert_exact(
-        lambda: LOADERS[name]()[0](num_workers, **kept), LOADERS[name]()[1], epochs=3, take=2
+        lambda: LOADERS[name]()[0](num_workers, **kept), LOADERS[name]()[1], epochs=2, take=2
     )
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_an_endless_stream_that_is_left(num_workers):
-    trace = assert_exact(
-        lambda: DataLoader(Endless(), batch_size=2, num_workers=num_workers), take=5
-    )
+def test_an_endless_stream_that_is_left():
+    trace = assert_exact(lambda: DataLoader(Endless(), batch_size=2, num_workers=2), take=5)
     assert len(delivered(trace)) == 5
     ahead = trace.batches[trace.batches["delivered_s"].isna()]
     assert ahead["delivered_s"].isna().all()
-    assert len(ahead) == (4 if num_workers else 0)  # 2 workers, 2 batches ahead of each
+    assert len(ahead) == 4  # 2 workers, 2 batches ahead of each
 
 
-@pytest.mark.parametrize(
-    ("shares", "batch_size", "drop_last"),
-    [((5, 1, 3), None, False), ((5, 1, 3), 2, True), ((0, 4, 0), 2, False)],
-    ids=str,
-)
-def test_streams_of_three_uneven_shares(shares, batch_size, drop_last):
-    assert_exact(
-        lambda: DataLoader(
-            Stream(*shares), batch_size=batch_size, drop_last=drop_last, num_workers=3
-        )
-    )
+def test_a_stream_of_uneven_shares_one_of_which_is_empty():
+    shares = Stream(5, 0, 3)
+    assert_exact(lambda: DataLoader(shares, batch_size=2, drop_last=True, num_workers=3))
 
 
 @pytest.mark.parametrize(
@@ -601,7 +603,7 @@ class TestSamplers:
 class TestSeveralAtOnce:
     def test_train_and_validation_loaders_of_one_dataset(self):
         dataset = Keys(6)
-        train = DataLoader(dataset, batch_size=2, num_workers=2, shuffle=True)
+        train = DataLoader(dataset, batch_size=2, num_workers=1, shuffle=True)
         validate = DataLoader(dataset, batch_size=3)
         with lv.record(train, validate) as rec:
             told: list[list[Any]] = [[], []]
@@ -619,7 +621,7 @@ class TestSeveralAtOnce:
                 assert {row.worker} == {worker for worker, _ in samples}
 
     def test_an_iterator_that_is_left_for_another_one(self):
-        loader = DataLoader(Keys(8), batch_size=1, num_workers=2)
+        loader = DataLoader(Keys(8), batch_size=1, num_workers=1)
         with lv.record(loader) as rec:
             first = iter(loader)
             next(first)
@@ -633,7 +635,7 @@ class TestSeveralAtOnce:
         assert list(delivered(rec.trace).groupby("epoch").size()) == [1, 8, 8]
 
     def test_nested_recordings_of_different_loaders(self):
-        one, two = DataLoader(Keys(4), num_workers=1), DataLoader(Stream(3), num_workers=1)
+        one, two = DataLoader(Keys(2), num_workers=1), DataLoader(Stream(3), num_workers=1)
         with lv.record(one, two) as outer:
             for batch in one:
                 with lv.record(two) as inner:
@@ -641,13 +643,12 @@ class TestSeveralAtOnce:
                 assert_complete(inner.trace, told)
                 assert batch["worker"].item() == 0
         assert_lawful(outer.trace)
-        assert list(delivered(outer.trace).groupby("loader").size()) == [4, 12]
+        assert list(delivered(outer.trace).groupby("loader").size()) == [2, 6]
 
 
 class TestCopies:
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_of_a_subclass_that_are_made_between_its_batches(self, num_workers):
-        loader = Moving(Keys(6), batch_size=2, num_workers=num_workers)
+    def test_of_a_subclass_that_are_made_between_its_batches(self):
+        loader = Moving(Keys(4), batch_size=2, num_workers=1)
         with lv.record(loader) as rec:
             twins = [
                 twin
@@ -657,21 +658,20 @@ class TestCopies:
         plain_bytes = len(pickle.dumps(loader))
         for twin in twins:
             assert len(pickle.dumps(twin)) == plain_bytes
-            assert len(list(twin)) == 2
-        assert len(delivered(rec.trace)) == 3
+            assert len(list(twin)) == 1
+        assert len(delivered(rec.trace)) == 2
 
 
 class TestLoadersThatBuildLoaders:
     """``record(multi)`` of an iterable that makes its DataLoaders when it is iterated."""
 
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_each_is_recorded_under_its_own_number(self, num_workers):
+    def test_each_is_recorded_under_its_own_number(self):
         multi = Zipped(
             Keys(6),
             Bulk(6, offset=100),
             Stream(6),
             batch_size=2,
-            num_workers=num_workers,
+            num_workers=1,
             collate_fn=as_it_is,
         )
         plain_batches = [plain(batches) for batches in multi]
@@ -717,7 +717,7 @@ class TestStatefulDataLoader:
 
     @pytest.mark.parametrize(
         ("name", "num_workers"),
-        [("map-style", 2), ("a stateful stream", 2), ("a stream without a state", 0)],
+        [("map-style", 1), ("a stateful stream", 1), ("a stream without a state", 0)],
     )
     def test_all_is_the_same_and_the_trace_is_complete(self, name, num_workers):
         own = "own" if name != "a stateful stream" else None
@@ -753,10 +753,10 @@ class TestStatefulDataLoader:
     @pytest.mark.parametrize(
         ("name", "num_workers", "every"),
         [
-            ("map-style", 2, 2),
+            ("map-style", 1, 2),
             ("map-style with a state", 0, 2),
-            ("bulk reads", 2, 1),
-            ("a stateful stream", 2, 1),
+            ("bulk reads", 0, 1),
+            ("a stateful stream", 1, 1),
             ("a stream without a state", 0, 1),
         ],
     )

@@ -20,7 +20,6 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import loaderviz as lv
-from loaderviz import ask_for_stack
 from loaderviz.ask_for_stack import ask
 from loaderviz.course.datasets import SleepingDataset
 from loaderviz.stack_note import PATTERN, SIGNAL, StackNote, has_signal, stack_path
@@ -156,35 +155,6 @@ def test_the_stack_is_that_of_the_thread_that_records(loader, tmp_path):
     thread.start()
     thread.join()
     assert "named_loop" in [frame.function for frame in stacks[0]]
-
-
-ASKED = """
-import sys
-from torch.utils.data import DataLoader
-import loaderviz as lv
-with lv.record(DataLoader([1]), path="run"):
-    print("ready", flush=True)
-    sys.stdin.read()
-"""
-
-
-@pytest.mark.parametrize(
-    "how", [("-m", "asked"), pytest.param(("asked.py",), marks=pytest.mark.slow)]
-)
-def test_an_answer_is_known_to_be_whole_however_the_program_was_started(how, tmp_path, monkeypatch):
-    """And is not waited for as long as one that is cut off."""
-    monkeypatch.setattr(ask_for_stack, "ANSWER_S", 60)
-    (tmp_path / "asked.py").write_text(ASKED)
-    command = [sys.executable, *how]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as process:
-        process.stdout.readline()
-        begun = time.monotonic()
-        (stack,) = ask(tmp_path / "run", notes_in(tmp_path / "run")).values()
-        waited = time.monotonic() - begun
-        process.stdin.close()
-    assert waited < ask_for_stack.ANSWER_S
-    assert "<module>" in [frame.function for frame in stack]
 
 
 class Interrupted(Dataset):

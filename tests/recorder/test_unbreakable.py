@@ -70,7 +70,7 @@ def assert_failed_alike(make: Callable[[], DataLoader]) -> tuple[Trace, list[Any
 class TestAWorkerThatDies:
     @pytest.mark.parametrize(
         ("how", "persistent", "exit_"),
-        [("kill", False, "killed"), (3, False, "failed"), (3, True, "failed")],
+        [("kill", False, "killed"), (3, True, "failed")],
     )
     def test_leaves_the_training_what_it_would_have_had(self, how, persistent, exit_):
         def make() -> DataLoader:
@@ -89,7 +89,7 @@ class TestAWorkerThatDies:
     @pytest.mark.parametrize("how", ["interrupt", "leave", "close everything"])
     def test_or_is_made_to_leave(self, how):
         def make() -> DataLoader:
-            return DataLoader(Deadly(20, 5, how), num_workers=2, batch_size=1, timeout=1.5)
+            return DataLoader(Deadly(20, 5, how), num_workers=1, batch_size=1, timeout=1.5)
 
         assert len(assert_failed_alike(make)[1]) == 5
 
@@ -163,7 +163,7 @@ def record_while_told(talk: Any) -> tuple[int, bool]:
 
 
 class TestTheTrainingScriptDies:
-    @pytest.mark.parametrize(("how", "num_workers"), [("kill", 0), ("kill", 2), (3, 0)])
+    @pytest.mark.parametrize(("how", "num_workers"), [(3, 0), ("kill", 2)])
     def test_what_it_had_is_there(self, how, num_workers, tmp_path):
         with Forked(train_and_die, how, num_workers, tmp_path / "run") as process:
             process.exit_code()
@@ -175,7 +175,7 @@ class TestTheTrainingScriptDies:
             assert list(trace.samples["key"])[:10] == list(range(10))
             assert not trace.meta["complete"]
             assert len(trace.workers) == num_workers
-            str(trace.summary())
+        assert str(trace.summary())
 
     def test_with_all_its_workers_each_tells_what_it_was_reading(self, tmp_path):
         """As the out-of-memory killer of a container does it."""
@@ -188,11 +188,10 @@ class TestTheTrainingScriptDies:
         assert list(delivered(trace)["batch"]) == [0, 1, 2, 3, 4]
         assert list(trace.batches["state"])[5:7] == ["started", "ready"]
 
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_what_it_left_in_the_temporary_folder_goes_when_the_next_begins(self, num_workers):
+    def test_what_it_left_in_the_temporary_folder_goes_when_the_next_begins(self):
         other = Path(tempfile.mkdtemp(prefix=PREFIX))  # of somebody else's, called like ours
         (other / "thesis.txt").write_text("mine")
-        with Forked(train_and_die, "kill", num_workers) as process:
+        with Forked(train_and_die, "kill", 1) as process:
             process.exit_code()
         left = {*temporary_recordings()} - {other.name}
         assert left
@@ -295,20 +294,11 @@ class TestAFullDisk:
 
 
 class TestTheFolderIsRemoved:
-    @pytest.mark.parametrize("persistent", [False, True])
-    def test_while_workers_run(self, persistent, tmp_path):
+    def test_while_workers_run(self, tmp_path):
         loader = DataLoader(
-            Keys(40_000, make=str),
-            batch_size=500,
-            num_workers=2,
-            persistent_workers=persistent,
-            collate_fn=as_it_is,
+            Keys(40_000, make=str), batch_size=500, num_workers=2, collate_fn=as_it_is
         )
-        expected = (
-            list(loader)
-            if not persistent
-            else [list(map(str, range(i, i + 500))) for i in range(0, 40_000, 500)]
-        )
+        expected = list(loader)
         rec = lv.record(loader, path=tmp_path / "run")
         received = []
 
@@ -495,19 +485,19 @@ def test_a_torch_whose_parts_have_moved_is_refused_by_name(part, monkeypatch):
     assert not temporary_recordings()
 
 
-@pytest.mark.parametrize(
-    ("owner", "name"),
-    [
+def test_methods_that_another_tool_has_wrapped_are_no_reason_to_refuse(monkeypatch):
+    for owner, name in [
         (DataLoader, "__iter__"),
         (_BaseDataLoaderIter, "__init__"),
         (_MultiProcessingDataLoaderIter, "_reset"),
         (_MultiProcessingDataLoaderIter, "_process_data"),
-    ],
-)
-def test_a_method_that_another_tool_has_wrapped_is_no_reason_to_refuse(owner, name, monkeypatch):
-    original = getattr(owner, name)
-    monkeypatch.setattr(owner, name, lambda *args, **kwargs: original(*args, **kwargs))
+    ]:
+        monkeypatch.setattr(owner, name, wrapped(getattr(owner, name)))
     loader = DataLoader(Keys(12), batch_size=2, num_workers=2)
     with lv.record(loader) as rec:
         assert len(list(loader)) == 6
     assert len(rec.trace.batches) == 6
+
+
+def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: original(*args, **kwargs)

@@ -67,8 +67,10 @@ def recorded(given: Any, asked: Any = None) -> tuple[lv.Trace, list[int], float]
     return rec.trace, samples, waited_s
 
 
-@pytest.mark.parametrize("make", [around, derived])
-@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("make", "num_workers"),
+    [(around, 0), (derived, 0), pytest.param(around, 2, marks=pytest.mark.slow)],
+)
 def test_where_an_object_is_seen_to_hand_over_the_wait_is_the_loops(
     make: Callable[..., Any], num_workers: int
 ) -> None:

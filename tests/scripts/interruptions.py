@@ -1,10 +1,11 @@
-"""Raises from outside at points of a recorded loop, and prints as JSON what became of it.
+"""Raises from outside at points of a recorded loop, and tells what became of it.
 
-python interruptions.py SCENARIO EVERY [FIRST]: at each EVERY-th opcode of loaderviz's own code, of
+``interruptions.py SCENARIO EVERY`` prints it as JSON; ``interrupted`` is for a process of its own,
+which it changes for good. At each EVERY-th opcode of loaderviz's own code, of
 the process that iterates, a signal is tripped, or an exception is set by
 ``PyThreadState_SetAsyncExc``, before it is executed, and CPython delivers it where it would at any
 time: not at every opcode, as a trace function that raises would, and with no frame of the trace
-function in the traceback. SCENARIO is ``here``, ``workers`` or ``persistent``.
+function in the traceback.
 """
 
 import contextlib
@@ -254,9 +255,8 @@ def attempt(settings: dict[str, Any], point: int, n_th: int, folder: Path) -> di
     return result
 
 
-def main() -> None:
-    scenario, every = sys.argv[1], int(sys.argv[2])
-    first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+def interrupted(scenario: str, every: int) -> dict[str, Any]:
+    """What became of each loop of this scenario: ``here``, ``workers`` or ``persistent``."""
     settings = SCENARIOS[scenario]
     warnings.simplefilter("ignore")
     os.register_at_fork(after_in_child=functools.partial(sys.settrace, None))  # of workers
@@ -266,14 +266,14 @@ def main() -> None:
     sys.settrace(tracer)
     loop(DataLoader(Numbers(), **settings), [])
     sys.settrace(None)
-    for n_th, point in enumerate(range(first, tracer.count, every)):
+    for n_th, point in enumerate(range(1, tracer.count, every)):
         with tempfile.TemporaryDirectory(prefix="interrupted-") as folder:
             results.append(attempt(settings, point, n_th, Path(folder)))
         if n_th % 20 == 0:
             gc.collect()
     left = [path.name for path in Path(tempfile.gettempdir()).glob("loaderviz-*")]
-    json.dump({"opcodes": tracer.count, "left": left, "results": results}, sys.stdout)
+    return {"left": left, "results": results}
 
 
 if __name__ == "__main__":
-    main()
+    json.dump(interrupted(sys.argv[1], int(sys.argv[2])), sys.stdout)

@@ -140,7 +140,8 @@ def main(how, folder):
     elif how == "start":
         options["worker_init_fn"] = hanging_start
     elif how == "spawn":
-        dataset, options["multiprocessing_context"] = Samples("sleep"), "spawn"
+        options |= {"num_workers": 1, "multiprocessing_context": "spawn"}
+        dataset = Samples("sleep")
     elif how == "main":
         dataset, options["num_workers"] = Samples("sleep"), 0
     elif how == "step":

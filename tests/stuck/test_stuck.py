@@ -14,10 +14,12 @@ import pytest
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
+from loaderviz import ask_for_stack
 from loaderviz._stuck import examine_rank, process_view
 from loaderviz._stuck.examine_run import examine_run
 from loaderviz._stuck.rank_now import CURES
 from loaderviz.errors import LoaderVizError
+from loaderviz.stack_note import PATTERN, StackNote
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "standstill.py"
 LONGEST_S = 90  # for a run to get where it stands still, on a busy machine
@@ -99,7 +101,8 @@ STANDING = [
 @pytest.fixture(scope="module")
 def still(tmp_path_factory):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([sys.executable, SCRIPT], text=True, **pipes) as script:
+    command = [sys.executable, "-m", SCRIPT.stem]
+    with subprocess.Popen(command, cwd=SCRIPT.parent, text=True, **pipes) as script:
         try:
             yield Runs(script, tmp_path_factory.mktemp("still"))
         finally:
@@ -136,6 +139,7 @@ def functions(process):
     return [frame.function for frame in process.stack]
 
 
+MAIN = ["main", "<module>", "_run_code", "_run_module_as_main"]  # python -m
 HANGS = [
     ("sleep", "sleep", "sleep"),
     ("lock", "lock held at fork", "no thread of its process can end this"),
@@ -156,7 +160,7 @@ def assert_hangs(rank, pid, cause, evidence):
     assert (worker.worker, main.worker, main.pid) == (1, -1, pid)
     assert "hang" in functions(worker)
     assert functions(worker)[-1] == "__getitem__"
-    assert functions(main) == ["main", "<module>"]
+    assert functions(main) == MAIN
     assert cause in CURES
 
 
@@ -171,7 +175,6 @@ def test_a_worker_that_computes_without_an_end_is_named_too(still, tmp_path):
         assert_hangs(rank, pid, "computing", "computes")
 
 
-MAIN = ["main", "<module>"]
 # How it stands; its cause, worker and sample, where ... is not looked at; what is said; the calls
 # at the end of the stack of the first process, None where they are not looked at.
 OTHERS = [
@@ -217,16 +220,32 @@ def test_of_a_worker_that_is_stopped_while_it_sends_another_one_s_batch_does_not
     assert (rank.processes[0].worker, rank.processes[-1].does) == (0, "is stopped")
 
 
+def assert_answers_are_whole(folder, monkeypatch):
+    """They are known to be, and not waited for as long as one that is cut off."""
+    monkeypatch.setattr(ask_for_stack, "ANSWER_S", 60)
+    notes = [StackNote.read(path) for path in folder.glob(PATTERN)]
+    begun = time.monotonic()
+    stacks = ask_for_stack.ask(folder, notes)
+    assert time.monotonic() - begun < ask_for_stack.ANSWER_S
+    assert len(stacks) == len(notes) > 0
+
+
+def test_answers_of_a_program_that_is_a_module_are_known_to_be_whole(still, monkeypatch):
+    still("step", all_stuck)
+    assert_answers_are_whole(still.folder("step"), monkeypatch)
+
+
 @pytest.mark.slow
-def test_those_of_a_worker_that_was_spawned_too(tmp_path):
+def test_those_of_a_worker_that_was_spawned_too(tmp_path, monkeypatch):
     with running(SCRIPT, "spawn", tmp_path / "run"):
         (rank,) = when(tmp_path / "run", stuck_at_a_sample)
-    assert (rank.cause, rank.worker, rank.sample) == ("sleep", 1, STUCK_AT), rank.verdict
+        assert_answers_are_whole(tmp_path / "run", monkeypatch)
+    assert (rank.cause, rank.worker, rank.sample) == ("sleep", 0, STUCK_AT), rank.verdict
 
 
 def test_past_max_bytes_it_is_known_where_the_loop_is(tmp_path, monkeypatch):
     monkeypatch.setattr(examine_rank, "LEAST_S", 0.0)
-    loader = DataLoader(range(9_000))
+    loader = DataLoader(range(120_000), batch_size=100, collate_fn=len)
     with lv.record(loader, path=tmp_path / "run", max_bytes=1 << 20):
         for _ in loader:
             pass

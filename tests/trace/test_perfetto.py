@@ -264,8 +264,8 @@ class TestPerfettoReadsIt:
         ]
 
     def test_nothing_of_a_large_trace_is_lost(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("loaderviz.export.chrome_events.ROWS_PER_PIECE", 8000)
-        trace = recorded(20_000)
+        monkeypatch.setattr("loaderviz.export.chrome_events.ROWS_PER_PIECE", 1000)
+        trace = recorded(3_000)
         trace.batches["pinned_s"] = (trace.batches["ready_s"] + trace.batches["delivered_s"]) / 2
         path = tmp_path / "t.json"
         assert_sound(trace, exported(trace, path))
@@ -277,7 +277,7 @@ class TestPerfettoReadsIt:
             "select distinct name, depth from slice where name in ('sample', 'collate')",
         )
         assert lost == []
-        assert n_samples == 20_000
+        assert n_samples == 3_000
         assert n_flows == 2 * len(trace.batches)  # by way of the thread that pins
         assert sorted(depths) == [("collate", 1), ("sample", 1)]
 

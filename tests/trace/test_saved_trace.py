@@ -257,7 +257,7 @@ SINCE = {
 
 
 class TestDamage:
-    @settings(max_examples=60)
+    @settings(max_examples=30)
     @given(data=st.data(), harm=st.sampled_from(["truncated", "flipped", "longer"]))
     def test_a_file_of_which_a_bit_is_off_is_refused(self, data, harm, content, place):
         at = data.draw(st.integers(0, len(content) - 1))

@@ -50,8 +50,8 @@ class TestBatchesAndSamples:
         "keys", [["a", "bc", "ä\ud800"], ["a", 3, 2**70], [2**64, 2**63, -(2**63)]], ids=ascii
     )
     def test_each_is_there_once_under_its_true_key_and_worker(self, keys):
-        kind = {"batch_size": 2, "num_workers": 2, "collate_fn": as_it_is}
-        trace, received = record_all(DataLoader(Keys(0), sampler=keys, **kind), epochs=2)
+        kind = {"batch_size": 2, "num_workers": 1, "collate_fn": as_it_is}
+        trace, received = record_all(DataLoader(Keys(0), sampler=keys, **kind))
         assert_true(trace, received)
         assert len(trace.batches) == len(received)
 
@@ -72,8 +72,10 @@ class TestBatchesAndSamples:
         assert list(trace.batches["n_samples"]) == [4, 4, 2]
         assert list(trace.samples["key"]) == list(range(10))
 
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    @pytest.mark.parametrize("kind", ["map", "iterable", "bulk", "subset"])
+    @pytest.mark.parametrize(
+        ("kind", "num_workers"),
+        [("map", 0), ("map", 1), ("iterable", 0), ("iterable", 1), ("bulk", 0), ("subset", 0)],
+    )
     def test_a_sample_is_timed_around_the_read_itself(self, kind, num_workers):
         dataset = {
             "map": Keys(6, clocked),
@@ -149,7 +151,7 @@ class TestEpochsAndLoaders:
 
     def test_loaders_in_threads_are_seen_like_others(self):
         kind = {"batch_size": 2, "num_workers": 1, "collate_fn": as_it_is}
-        loaders = [DataLoader(Keys(8, clocked), **kind) for _ in range(3)]
+        loaders = [DataLoader(Keys(8, clocked), **kind) for _ in range(2)]
         with lv.record(*loaders) as rec:
             threads = [threading.Thread(target=list, args=(loader,)) for loader in loaders]
             for thread in threads:
@@ -157,9 +159,9 @@ class TestEpochsAndLoaders:
             for thread in threads:
                 thread.join()
         assert_lawful(rec.trace)
-        assert list(rec.trace.batches.groupby("loader")["delivered_s"].count()) == [4, 4, 4]
+        assert list(rec.trace.batches.groupby("loader")["delivered_s"].count()) == [4, 4]
         keys = rec.trace.samples.groupby("loader")["key"].apply(list)
-        assert list(keys) == [list(range(8))] * 3
+        assert list(keys) == [list(range(8))] * 2
 
 
 class TestErrors:
@@ -210,9 +212,8 @@ class TestKeptRecordings:
         assert loaded.meta["label"] == "first"
         assert loaded.meta["complete"]
 
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_a_snapshot_shows_what_there_is_so_far(self, num_workers, tmp_path):
-        loader = DataLoader(Keys(6), batch_size=2, num_workers=num_workers)
+    def test_a_snapshot_shows_what_there_is_so_far(self, tmp_path):
+        loader = DataLoader(Keys(6), batch_size=2, num_workers=1)
         with lv.record(loader, path=tmp_path / "run") as rec:
             assert rec.snapshot().batches.empty
             for i, _ in enumerate(loader):
