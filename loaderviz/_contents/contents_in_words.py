@@ -152,11 +152,8 @@ def notes_on(
             f"collate_fn={names.get('collate_fn', '')} {leaves_out}. Leave such keys out of the "
             "dataset, so that batches have their size, and no evaluation lacks them unseen."
         )
-    silent = [
-        error
-        for key, error in reference.swallowed.items()
-        if table.loc[table["key"] == key, "state"].isin(UNKNOWN).any()
-    ]
+    unknown = set(table.loc[table["state"].isin(UNKNOWN), "key"])
+    silent = [error for key, error in reference.swallowed.items() if key in unknown]
     if silent:
         yield (
             f"For {count(len(silent), 'key')} {silent[0].line} met {silent[0].name} "

@@ -159,8 +159,13 @@ class Case:
         if self.recording is not None:
             causes = self.recording.summary.causes
             return causes[causes["loader"] == self.recording.loader]
+        return self.run_summary.causes
+
+    @cached_property
+    def run_summary(self) -> Summary:
+        """Of the doctor's own run. Raises Undecided."""
         self.epoch()
-        return self.recorded().summary().causes
+        return self.recorded().summary()
 
     def trouble_of_kind(self, kind: str) -> Trouble | None:
         """The first trouble of this kind (see ``Trouble.kind``); None if there was none."""

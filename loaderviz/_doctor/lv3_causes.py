@@ -35,6 +35,10 @@ def costly_cause(case: Case, cause: str) -> CostlyCause | None:
 
     Raises Undecided if the loader was not run.
     """
+    least_s = _least_s(case)
+    summary = case.run_summary if case.recording is None else case.recording.summary
+    if summary.seconds_by_cause.get(cause, 0.0) < least_s:
+        return None  # what cutting it saves takes replays to tell, and is no more than that
     rows = case.causes[case.causes["cause"] == cause]
     if rows.empty:
         return None
@@ -42,20 +46,22 @@ def costly_cause(case: Case, cause: str) -> CostlyCause | None:
     seconds, saves_s = float(row["seconds"]), float(row["saves_s"])
     lost_s = seconds if math.isnan(saves_s) else min(seconds, saves_s)
     lost_share = float(row["share"]) * lost_s / seconds if seconds > 0 else 0.0
-    if case.recording is not None:
-        if lost_share < NEVER_WAITS or lost_s < LEAST_LOST_S:
-            return None
-    else:
-        n_batches = sum(len(epoch.notes) for epoch in case.epochs)
-        least_s = max(LEAST_RUN_S, LEAST_BATCH_S * n_batches)
-        if lost_share < KEEPS_WAITING or lost_s < least_s:
-            return None
+    least_share = KEEPS_WAITING if case.recording is None else NEVER_WAITS
+    if lost_share < least_share or lost_s < least_s:
+        return None
     loop = "the loop" if case.recording is not None else "the doctor's loop, which has no step,"
     waits = f"{loop} waits {percent(row['share'])} of the time ({duration(seconds)})"
     evidence = [f"{waits}: {PHRASES[cause]}", str(row["evidence"])]
     if saves_s > 0:
         evidence.append(f"cutting that saves {duration(saves_s)} (replayed)")
     return CostlyCause(tuple(evidence), textwrap.indent(textwrap.fill(row["cure"], 88), "# "))
+
+
+def _least_s(case: Case) -> float:
+    """The seconds lost from which a cause is worth a finding."""
+    if case.recording is not None:
+        return LEAST_LOST_S
+    return max(LEAST_RUN_S, LEAST_BATCH_S * sum(len(epoch.notes) for epoch in case.epochs))
 
 
 @check("LV310", recorded=True)

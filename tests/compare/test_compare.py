@@ -111,10 +111,10 @@ def test_a_cause_that_stays_is_no_worse_where_the_rest_takes_less():
 def test_the_interval_holds_the_true_ratio():
     true = (0.002 + 0.01) / (0.004 + 0.01)
     held = 0
-    for seed in range(10):
+    for seed in range(6):
         row = compare(run(seed), run(100 + seed, wait=0.004)).rows()[0]
         held += row["low"] <= true <= row["high"]
-    assert held >= 7  # 9 or 10 of 10 at 95 %
+    assert held >= 4  # 5 or 6 of 6 at 95 %
 
 
 def test_a_few_batches_are_too_few_to_tell():

@@ -41,7 +41,7 @@ from patients import (
 )
 from pitfalls import examine, undecided, visit
 from probes import Deadly, Decoded
-from streams import Counted, Listed, UsedUp
+from streams import Counted, Endless, Listed, UsedUp
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 
@@ -128,7 +128,7 @@ class TestAVisit:
         assert "runs 2 epochs of the DataLoader in a copy of this process, " in said
         assert "doctor(loader, run=False)" in said
 
-    @pytest.mark.parametrize("workers", [0, 2])
+    @pytest.mark.parametrize("workers", [0, 1])
     def test_does_so_in_this_process_and_is_not_told_of_cuda_here(self, workers, monkeypatch):
         """What uses it here, such as the training, is no worker."""
         monkeypatch.setattr(examination, "may_fork", lambda num_workers: False)
@@ -148,12 +148,8 @@ class TestAVisit:
         assert "LV101" in examine("LV101", cured=False).codes
 
     def test_of_an_endless_stream_ends(self):
-        class Endless(IterableDataset):
-            def __iter__(self) -> Iterator[float]:
-                while True:
-                    yield random.random()
-
-        assert lv.doctor(loader(Endless(), workers=0), budget_s=1).codes == ()
+        diagnosis = lv.doctor(loader(Endless()), budget_s=1)
+        assert codes_but_of_times(diagnosis) == []
 
 
 class Archived(Dataset):
@@ -189,9 +185,17 @@ class TestALoaderThatCannotBeExamined:
             ),
             (lambda: loader(Listed(range(8), 11), workers=0), ["IndexError", "It says 11"], 10),
             (lambda: loader(UsedUp(8), workers=0), ["second none", "__iter__"], 10),
-            (lambda: loader(Deadly(12, 5)), ["DataLoader worker (pid", "num_workers=0"], 10),
+            (
+                lambda: loader(Deadly(12, 5), workers=1),
+                ["DataLoader worker (pid", "num_workers=0"],
+                10,
+            ),
             (lambda: loader(Deadly(12, 5), workers=0), ["has died", "num_workers=0"], 10),
-            (lambda: loader(SleepingDataset(9, 0, fail_at=7)), ["sample 7 is broken on pur"], 10),
+            (
+                lambda: loader(SleepingDataset(9, 0, fail_at=7), workers=1),
+                ["sample 7 is broken on pur"],
+                10,
+            ),
             (lambda: loader(SleepingDataset(4, 60), workers=0), ["more time with doctor("], 0.5),
             (
                 lambda: loader(SleepingDataset(8, 1.0), workers=1, timeout=0.5),
@@ -354,12 +358,6 @@ def test_a_worker_that_starts_late_is_no_slow_batch_that_others_wait_behind():
     dataset = SleepingDataset(16, [0.001] * 15 + [0.008])
     diagnosis = lv.doctor(loader(dataset, batch_size=1, worker_init_fn=second_begins_late))
     assert "LV303" in diagnosis.clear, str(diagnosis)
-
-
-@pytest.mark.slow
-def test_the_thread_that_hands_batches_over_is_no_helper_of_the_thread_that_reads():
-    diagnosis = visit("LV306 tensors", cured=False)
-    assert "LV309" not in diagnosis.codes, str(diagnosis)
 
 
 @pytest.mark.slow

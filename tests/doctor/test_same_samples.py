@@ -136,10 +136,6 @@ SICK = {
     "seed is the rank": (lambda: dealt(Rows(), seed=playing), "seed, by rank, is [0, 1]"),
     "epoch of one rank": (lambda: at_epoch(playing, dealt(Rows())), "epoch, by rank, is [0, 1]"),
     "split by each": (lambda: shuffled(split(playing)), "each has another Subset of Rows"),
-    "dealt after a split by each": (
-        lambda: dealt(split(playing)),
-        "each has another Subset of Rows",
-    ),
     "a list that each has shuffled": (
         lambda: dealt(Rows(order=torch.Generator().manual_seed(playing))),
         "under other keys: each has the data in another order",
@@ -154,7 +150,6 @@ HEALTHY = {
     "padded": lambda: dealt(Rows(N + 1), shuffle=False),
     "a part for each": lambda: shuffled(Rows(N // 2, N // 2 * playing)),
     "a noisy part for each": lambda: shuffled(Noisy(N // 2, N // 2 * playing)),
-    "every second": lambda: shuffled(Subset(Rows(), range(playing, N, 2))),
     "read by rank": lambda: shuffled(ByRank()),
     "batches in turns, filled up": lambda: taking_turns(N + 3),
     "one model on two ranks": lambda: dealt(Rows(), num_replicas=1, rank=0),

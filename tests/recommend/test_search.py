@@ -175,9 +175,9 @@ def test_in_noise_the_choice_is_within_three_percent_of_the_best(batch_s, step_s
     best_s = min(true_s(S(n)) for n in range(17))
     parts = [
         best_s / true_s(Machine(batch_s, step_s=step_s, noise=noise, seed=seed).search().best)
-        for seed in range(20)
+        for seed in range(10)
     ]
-    assert sum(part >= 0.97 for part in parts) >= 18, parts
+    assert sum(part >= 0.97 for part in parts) >= 9, parts
 
 
 @pytest.mark.parametrize("most", [4, 16])
@@ -216,12 +216,12 @@ def test_a_budget_that_was_too_short_is_told():
 @pytest.mark.parametrize("present", [0, 2, 8])
 def test_a_difference_that_is_noise_changes_nothing(present, budget_s):
     kept = 0
-    for seed in range(20):
+    for seed in range(10):
         machine = Machine(lambda s: 0.01, noise=1.0, start_s=0.0, seed=seed)
         found = machine.search(present=S(present), needed=8, budget_s=budget_s)
         assert found.best == S(present) or not found.unsettled
         kept += found.best == S(present)
-    assert kept >= 16  # turns tell apart what is equal one time in twenty
+    assert kept >= 8  # turns tell apart what is equal one time in twenty
 
 
 def test_a_gain_beyond_the_noise_is_taken():

@@ -283,7 +283,7 @@ class TestAgainstTorch:
 
 
 class TestLaws:
-    @settings(max_examples=25)
+    @settings(max_examples=12)
     @given(COSTS, configurations(), st.booleans(), st.booleans())
     def test_times_are_in_order_and_no_more_is_under_way_than_may_be(
         self, costs, given, in_order, pin_memory
@@ -310,7 +310,7 @@ class TestLaws:
             )
         assert delivered(trace)["n_samples"].sum() >= expected
 
-    @settings(max_examples=15)
+    @settings(max_examples=8)
     @given(COSTS, configurations())
     def test_more_cores_are_never_slower_where_order_is_kept(self, costs, given):
         few, many = (dataclasses.replace(costs, cores=cores) for cores in (1.0, 64.0))

@@ -37,7 +37,18 @@ TO_RESUME = ("LV110", "LV111", "LV112")  # where that is asked for
 BUDGETS_S = {"LV403": 3.0, "LV502": 3.0, "LV315": 120.0}
 BUDGET_S = 60.0
 # Once it is cured workers deliver, but what is read in a copy of this process still hangs.
-CURED_BUDGETS_S = {"LV502": 30.0, "LV315": 120.0}
+CURED_BUDGETS_S = {"LV502": 45.0, "LV315": 120.0}
+# Less shows as much, and takes less CPU time: a process that is started anew imports torch, and one
+# is enough, for both epochs; what is sent to a cured one may be little.
+LIGHTER = {
+    "LV306": {"100_000": "40_000"},
+    "LV309": {"return 160": "return 80"},
+    "LV315": {"num_workers=2": "num_workers=1"},
+    "LV501": {'context="spawn")': 'context="spawn", persistent_workers=True)'},
+    "LV502": {"timeout=60,": "timeout=60, persistent_workers=True,"},
+    "LV508": {'context="spawn")': 'context="spawn", persistent_workers=True)'},
+}
+LIGHTER_ONCE_CURED = {"LV315": {"1_200_000": "1_200"}}
 LOOKS_AT_TIMES = 3  # at most
 LOOKS_FOR_IT = 6  # of the sick: other work hides what times tell, and makes none of it
 
@@ -59,6 +70,10 @@ def imported_page(code: str, *, cured: bool) -> Iterator[ModuleType]:
     text = python_on_page(code, "Sick")
     if cured:
         text += python_on_page(code, "Cured")
+    changes = LIGHTER.get(code, {}) | (LIGHTER_ONCE_CURED.get(code, {}) if cured else {})
+    for heavy, light in changes.items():
+        assert heavy in text or not cured
+        text = text.replace(heavy, light)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         Path(folder, f"{name}.py").write_text(text)
         patch.syspath_prepend(folder)
@@ -103,9 +118,9 @@ def looked_at(
 
 
 @cache
-def visit(name: str, *, cured: bool) -> Diagnosis:
-    if not name.startswith("LV3"):
-        return examine(name, cured=cured)
+def visit(name: str, *, cured: bool, run: bool = True) -> Diagnosis:
+    if not run or not name.startswith("LV3"):
+        return examine(name, cured=cured, run=run)
     return looked_at(
         lambda: examine(name, cured=cured),
         lambda found: (code_of(name) in found.codes) != cured,

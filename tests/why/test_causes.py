@@ -68,7 +68,7 @@ class OrdersAllKeys(SlowSampler):
 
 
 class TestConservation:
-    @settings(max_examples=20)
+    @settings(max_examples=10)
     @given(costs=COSTS, options=configurations())
     def test_causes_add_up_to_the_waits_of_any_simulation(self, costs, options):
         assert_adds_up(simulate(costs, **options))
@@ -387,7 +387,7 @@ class TestWhatCannotBeTold:
         as_if = replace(trace, meta={"simulated": True})  # a model in which none waits for another
         assert "unknown" not in as_if.summary().seconds_by_cause
 
-    @settings(max_examples=25)
+    @settings(max_examples=12)
     @given(trace=traces_of_any_times())
     def test_any_times_have_causes(self, trace):
         causes = trace.summary().causes

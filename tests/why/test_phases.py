@@ -130,10 +130,10 @@ def test_too_few_batches_have_no_steady_state():
 
 @pytest.mark.parametrize("kind", ["lognormal", "slow worker", "two kinds", "rare"])
 def test_noise_is_taken_for_no_change(kind):
-    """In forty runs of noise, few seem to change."""
+    """In sixteen runs of noise, few seem to change."""
     rng = np.random.default_rng(0)
     alarms = 0
-    for n in [40, 60, 150, 600] * 10:
+    for n in [40, 60, 150, 400] * 4:
         reads = rng.lognormal(np.log(0.06), 0.1, n)
         reads *= {
             "lognormal": 1,
@@ -142,14 +142,14 @@ def test_noise_is_taken_for_no_change(kind):
             "rare": np.where(rng.random(n) < 0.03, 20, 1),
         }[kind]
         alarms += bool(changes(made_loop([[0.02] * n], [list(reads)], workers=4)))
-    assert alarms <= 3
+    assert alarms <= 2
 
 
 durations = st.floats(0.0, 2.0).map(lambda seconds: round(seconds, 3))
 epochs = st.lists(st.lists(st.tuples(durations, durations), min_size=1, max_size=30), max_size=3)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(epochs, st.integers(0, 3), st.integers(1, 4), st.booleans())
 def test_phases_of_an_epoch_follow_one_another_and_cover_its_batches(
     epochs, workers, prefetch, persistent
@@ -181,7 +181,7 @@ def test_phases_of_an_epoch_follow_one_another_and_cover_its_batches(
         assert batches == list(range(len(epoch)))
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.integers(0, 2**31), st.sampled_from([0.0, 64.0, 4096.0]))
 def test_phases_do_not_depend_on_when_the_clock_began(seed, clock_s):
     rng = np.random.default_rng(seed)
