@@ -106,6 +106,7 @@ def test_a_fit_is_as_without_it_and_its_first_steps_are_recorded_and_logged(tmp_
 
 
 @pytest.mark.parametrize("failing_at", [-1, 10])
+@pytest.mark.slow
 def test_it_stays_on_for_a_whole_training_and_logs_its_windows(
     failing_at, tmp_path, fits, monkeypatch
 ):
@@ -149,6 +150,7 @@ def test_it_stays_on_for_a_whole_training_and_logs_its_windows(
     ],
     ids=str,
 )
+@pytest.mark.slow
 def test_each_stage_is_recorded_when_it_comes(tmp_path, recorded, options, found, fits):
     num_workers = 1 if "val_check_interval" in options else 0
     fits.fit(

@@ -96,6 +96,7 @@ def cells():
     return {name: _said(cell.outputs) for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CELLS)
 def test_a_cell_shows_what_it_should(name, cells):
     said, shown = cells[name], CELLS[name][1]

@@ -160,6 +160,7 @@ class TestDoctor:
         assert done.code == 2
         assert "users_training.py: error: the following arguments are required" in done.err
 
+    @pytest.mark.slow
     def test_whether_training_resumes_is_tried_where_that_is_asked_for(self, loaderviz, project):
         target = "users_training:shuffled"
         found = [

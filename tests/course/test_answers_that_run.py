@@ -102,6 +102,7 @@ def by_number(text):
     ],
     ids=["lossy", "alike", "by number", "slow", "solved", "no function", "no Python", "no loader"],
 )
+@pytest.mark.slow
 def test_cured(tmp_path, monkeypatch, changes, passed, says):
     if passed:  # other work on the machine slows it down
         monkeypatch.setattr(your_own_loader, "MOST_WAITING", 0.9)
@@ -180,6 +181,7 @@ def not_doubled(samples):
     ],
     ids=["of a notebook", "lambda", "of a module"],
 )
+@pytest.mark.slow
 def test_works_when_spawned(collate_fn, passed, says, capfd):
     check = inside_the_dataloader.works_when_spawned(collate_fn)
     assert says in check.message
@@ -230,6 +232,7 @@ def test_shell_prints_the_command_and_its_output_and_returns_its_code(tmp_path, 
         shell("rm -r notes")
 
 
+@pytest.mark.slow
 def test_a_command_that_only_reads_prints_here_what_it_prints_in_a_process(monkeypatch):
     recordings, command = NOTEBOOK.parent / "recordings", ["-m", "loaderviz", "summary"]
     here = run_python([*command, "train_and_evaluate.parquet"], recordings)

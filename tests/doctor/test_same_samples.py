@@ -170,6 +170,7 @@ def swept(names):
 
 
 @pytest.mark.parametrize("name", swept(SICK))
+@pytest.mark.slow
 def test_ranks_that_read_the_same_are_found(name):
     make, said = SICK[name]
     finding = judged(make)
@@ -179,6 +180,7 @@ def test_ranks_that_read_the_same_are_found(name):
 
 
 @pytest.mark.parametrize("name", swept(HEALTHY))
+@pytest.mark.slow
 def test_ranks_that_share_the_work_are_let_be(name):
     assert judged(HEALTHY[name]) is None
 

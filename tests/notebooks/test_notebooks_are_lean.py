@@ -137,6 +137,7 @@ def test_fat_metadata_is_caught(tmp_path, key):
     assert any(key in problem for problem in problems(path))
 
 
+@pytest.mark.slow
 def test_nbstripout_would_change_what_is_not_lean_and_nothing_else(tmp_path):
     fat = write(tmp_path, language_info={"name": "python"})
     command = [*VERIFY, NOTEBOOKS[0], fat]

@@ -104,6 +104,7 @@ def cases() -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.slow
 def test_a_recorded_loader_is_equal_in_all_that_shows(dataset):
     own = [case for case in cases() if case[0] == dataset]
     assert len(own) >= len(BATCHES)

@@ -140,6 +140,7 @@ def share_a_cpu(worker):
 
 
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel must count it")
+@pytest.mark.slow
 def test_a_wait_for_a_cpu_between_two_batches_is_in_neither():
     loader = DataLoader(
         Reading(240, sleep_and_compute), batch_size=1, num_workers=3, worker_init_fn=share_a_cpu

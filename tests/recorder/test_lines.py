@@ -234,6 +234,7 @@ class SetsUp(Dataset):
     ],
     ids=["a retry", "a huge file", "a set-up"],
 )
+@pytest.mark.slow
 def test_the_line_that_takes_longer_in_slow_samples_is_named(dataset, cause, line):
     trace, _ = seen(DataLoader(dataset, batch_size=4, num_workers=2))
     evidence = trace.summary().causes.set_index("cause").loc[cause]["evidence"]

@@ -254,6 +254,7 @@ def test_past_max_bytes_it_is_known_where_the_loop_is(tmp_path, monkeypatch):
     assert "max_bytes" not in rank.verdict
 
 
+@pytest.mark.slow
 def test_a_pause_that_is_no_longer_than_earlier_ones_is_not_called_stuck(
     tmp_path, monkeypatch, loaderviz
 ):
@@ -347,6 +348,7 @@ def test_the_command_prints_it_for_people_and_as_json(still, loaderviz):
     assert rank["processes"][0]["stack"][0]["function"] == "hang"
 
 
+@pytest.mark.slow
 def test_where_a_system_tells_little_that_is_what_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(process_view, "PROC", tmp_path / "nothing")
     view = process_view.view_process(os.getpid())

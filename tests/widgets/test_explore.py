@@ -263,6 +263,7 @@ def test_a_real_run_stands_under_the_predicted_one_with_the_error(explorer):
     assert "<th>measured</th>" in explorer._table.value
 
 
+@pytest.mark.slow
 def test_what_comes_twice_is_counted_in_both(explorer):
     quick(explorer, num_workers=2, kind="naive iterable")
     assert explorer.measure().summary().n_samples == 48
@@ -333,6 +334,7 @@ def test_cancel_keeps_what_was_seen_and_leaves_no_process(explorer):
     assert processes() == []
 
 
+@pytest.mark.slow
 def test_one_run_at_a_time_also_of_two_explorers(explorer):
     async def both():
         explorer.set(sample_s=0.2, step_s=0.5)
