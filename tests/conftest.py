@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -31,17 +32,18 @@ settings.load_profile("the same each time")
 
 
 def pytest_configure() -> None:
-    """Ctrl+C interrupts, also where a shell runs the tests in the background and has it ignored.
-
-    While tests are collected nothing is let go, and to look for it again and again takes seconds.
-    """
-    gc.disable()
+    """Ctrl+C interrupts, also where a shell runs the tests in the background and has it ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
-    """What is imported now stays: no collection needs to look at it again, and many are to come."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported now stays: to look for what may go takes seconds, now and ever after."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()

@@ -53,6 +53,7 @@ with loaderviz.record(loader) as outer:
 print(len(outer.trace.batches), len(inner.batches))""",
         {"ends": "2 2\n"},
     ),
+    "the doctor of a loader is shown": ("%loaderviz_doctor loader", {"kind": "text/html"}),
     "the doctor of nothing says what to give": (
         "%loaderviz_doctor",
         {"begins": "UsageError: ", "part": "give a DataLoader"},
@@ -64,14 +65,6 @@ print(len(outer.trace.batches), len(inner.batches))""",
     "the doctor of a wrong expression raises what that raises": (
         "%loaderviz_doctor nobody",
         {"error": "NameError"},
-    ),
-    # That the doctor's own answer is HTML is seen in doctor/test_doctor.py: it takes seconds.
-    "the doctor of a loader is shown": (
-        """from IPython.display import HTML
-from loaderviz import _magics
-_magics.doctor = lambda given: HTML(f"<p>{len(given)} batches")
-%loaderviz_doctor loader""",
-        {"kind": "text/html"},
     ),
 }
 
@@ -86,8 +79,7 @@ def _said(outputs):
     )
 
 
-@pytest.fixture(scope="module")
-def cells():
+def run_cells():
     """What each cell showed, by its name in ``CELLS``."""
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(source) for source, _ in CELLS.values()]
@@ -97,15 +89,13 @@ def cells():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CELLS)
-def test_a_cell_shows_what_it_should(name, cells):
-    said, shown = cells[name], CELLS[name][1]
-    assert said.text.startswith(shown.get("begins", ""))
-    assert said.text.endswith(shown.get("ends", ""))
-    assert shown.get("part", "") in said.text
-    assert {shown["kind"]} <= said.kinds if "kind" in shown else True
-    assert (said.error and said.error.ename) == shown.get("error")
-
-
-def test_the_traceback_of_an_error_has_the_line_of_the_cell(cells):
+def test_each_cell_shows_what_it_should():
+    cells = run_cells()
+    for name, (_, shown) in CELLS.items():
+        said = cells[name]
+        assert said.text.startswith(shown.get("begins", "")), name
+        assert said.text.endswith(shown.get("ends", "")), name
+        assert shown.get("part", "") in said.text, name
+        assert {shown["kind"]} <= said.kinds if "kind" in shown else True, name
+        assert (said.error and said.error.ename) == shown.get("error"), name
     assert "1 / 0" in "".join(cells["an error of the cell is its own"].error.traceback)

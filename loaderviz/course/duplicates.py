@@ -18,8 +18,8 @@ once_hint = Hints(
 )
 
 
+PATIENCE = 10_000  # samples: any number that memory has room for
 # Both ask the process which worker it is. The check calls the answer in the main process.
-MOST_AHEAD = 2  # rounds of the workers that may pass before the first sample is yielded
 NEEDS_A_WORKER = {"shard", "get_worker_info"}
 
 
@@ -42,6 +42,7 @@ def once(share: Callable[[Iterator[str], int, int], Iterable[str]]) -> Check:
                 worker = [len(each) for each in shares].index(most)
                 message += f"worker {worker} yields {most} of them, an even share is {even}."
                 return Check(False, message, found.figure())
+    next(iter(share(_endless(), 0, 2)))
     return Check(
         True, "Each of 16, 17 and 3 samples comes exactly once, shared evenly by 1 to 4 workers."
     )
@@ -50,28 +51,23 @@ def once(share: Callable[[Iterator[str], int, int], Iterable[str]]) -> Check:
 def _indices(share: Callable[..., Iterable[str]], n: int, worker: int, workers: int) -> list[int]:
     """Which of n samples a worker yields; one too many tells that there is no end."""
     samples = [f"sample {index}" for index in range(n)]
-    passed: list[str] = []
-
-    def one_by_one() -> Iterator[str]:
-        for sample in samples:
-            passed.append(sample)
-            yield sample
-
-    shared = share(one_by_one(), worker, workers)
+    shared = share(iter(samples), worker, workers)
     if shared is None:
         raise LoaderVizError("Not yet: `share` returned nothing. Does it yield?")
-    share_of_worker: list[str] = []
-    for sample in islice(shared, n + 1):
-        if not share_of_worker and len(passed) > MOST_AHEAD * workers:
-            raise LoaderVizError(
-                f"Not yet: {len(passed)} samples have passed before the first is yielded. Of a "
-                "stream without an end none would ever be."
-            )
-        share_of_worker.append(sample)
+    share_of_worker = list(islice(shared, n + 1))
     for sample in share_of_worker:
         if sample not in samples:
             raise LoaderVizError(f"Not yet: worker {worker} yields {sample!r:.60}, no sample.")
     return [samples.index(sample) for sample in share_of_worker]
+
+
+def _endless() -> Iterator[str]:
+    """A stream without an end, as far as anybody has the patience to wait for its first sample."""
+    yield from (f"sample {index}" for index in range(PATIENCE))
+    raise LoaderVizError(
+        f"Not yet: of a stream without an end {PATIENCE:,} samples have passed, and none was "
+        "yielded. Yield each as it passes."
+    )
 
 
 def _given(shares: list[list[int]]) -> Callable[[Any, int, int], list[int]]:

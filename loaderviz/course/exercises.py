@@ -18,7 +18,6 @@ import torch
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import wrapped
 
-OF_A_WORKER = "in DataLoader worker process"
 Arguments = ParamSpec("Arguments")
 NOT_THE_READERS = [Path(__file__).parents[1], Path(torch.__file__).parent]
 
@@ -60,8 +59,6 @@ def explains_errors(check: Callable[Arguments, Check]) -> Callable[Arguments, Ch
 def _explanation(error: BaseException) -> str:
     """What was raised, and the last line of the reader's code that was on the way."""
     raised = f"your code raised {type(error).__name__}: {error}".splitlines()[0]
-    if OF_A_WORKER in raised:  # torch puts the worker's traceback behind it
-        raised += f"\n  {str(error).splitlines()[-1].strip()}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if frame.line and not any(path.is_relative_to(folder) for folder in NOT_THE_READERS):

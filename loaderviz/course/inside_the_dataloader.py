@@ -51,11 +51,12 @@ def works_when_spawned(collate_fn: Callable[[list[int]], Any]) -> Check:
             batches = [_as_list(batch) for batch in loader]
         except Exception as raised:
             error, *more = f"{type(raised).__name__}: {raised}".splitlines()
-            worker_error = more[-1].strip() if more else ""  # torch quotes the worker's traceback
+            if more and "in DataLoader worker process" in error:  # torch quotes its traceback
+                worker_error = more[-1].strip()
             traceback.clear_frames(raised.__traceback__)
         lines = stderr.read_text(errors="replace").splitlines()
-        on_stderr = next((line for line in reversed(lines) if "Error" in line), "")
-        worker_error = worker_error or on_stderr
+        on_stderr = (line for line in reversed(lines) if "Error" in line)
+        worker_error = worker_error or next(on_stderr, "")
     if error:
         is_new = worker_error and worker_error not in error
         addition = f" The worker said: {worker_error}" if is_new else ""

@@ -208,8 +208,7 @@ def _why(summary: Summary, cause: str, loader: LoaderShare, pace: Pace | None) -
 def _cannot_keep_up(who: str, pace: Pace | None) -> str:
     if pace is None or not pace.supply < pace.demand < math.inf:
         return f"{who} cannot keep up"
-    made = f"{rate(pace.supply)} samples/s for a loop that takes {rate(pace.demand)}"
-    return f"{who} cannot keep up ({made})"
+    return f"{who} cannot keep up ({rate(pace.supply)} samples/s of {rate(pace.demand)})"
 
 
 def _waits(summary: Summary, share: float, of: str = "the time") -> str:

@@ -104,13 +104,10 @@ class ExplorerSettings:
 
 
 def settings_of(user_loader: DataLoader[Any]) -> ExplorerSettings:
-    """The settings of the user's own loader, with samples for two batches a worker or more.
-
-    But with no more samples than it has.
-    """
+    """The settings of the user's own loader, with two batches a worker or more if it has them."""
     batch_size = user_loader.batch_size or 1
     n_samples = batch_size * max(24, 2 * user_loader.num_workers)
-    n_held = samples_of(user_loader)
+    n_samples = max(1, min(n_samples, samples_of(user_loader) or n_samples))
     is_stream = isinstance(user_loader.dataset, IterableDataset)
     # Whether batches are pinned: as the user asked for it, also where there is no GPU.
     described = {**describe(user_loader), "pinned": user_loader.pin_memory}
@@ -118,7 +115,7 @@ def settings_of(user_loader: DataLoader[Any]) -> ExplorerSettings:
         LoaderSettings.of(described),
         batch_size=batch_size,
         kind="shared-out iterable" if is_stream else "map",
-        n_samples=n_samples if n_held is None else max(1, min(n_samples, n_held)),
+        n_samples=n_samples,
     )
 
 

@@ -18,7 +18,9 @@ from loaderviz.widgets.html_controls import FOR_REAL, control, is_slider
 from loaderviz.widgets.html_without_kernel import StaticFallback, control_values_html, static_html
 from loaderviz.widgets.page_frames import frames_html
 
-FELT_S = 0.3  # while a picture takes longer, the one before is dimmed: it has other values
+# A picture that takes longer is missed, and the one before dimmed meanwhile: it has other values. A
+# judgement: from 0.1 s on a wait is felt (Nielsen 1993), but dimming for so short would flicker.
+MISSED_S = 0.3
 RUNNING = "<p class='loaderviz-running' role='status'>Running on this machine …</p>"
 
 
@@ -105,7 +107,7 @@ class Vary(StaticFallback):
         for widget in filter(is_slider, self._controls.values()):
             widget.continuous_update = not for_real
         self._running.value = RUNNING if for_real else ""
-        self._mark_views(stale=for_real or self._took_s > FELT_S)
+        self._mark_views(stale=for_real or self._took_s > MISSED_S)
         began = time.monotonic()
         try:
             self._result = self._draw(**values)

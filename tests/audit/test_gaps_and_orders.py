@@ -156,8 +156,14 @@ def test_workers_with_orders_of_their_own_give_samples_twice():
     assert "Each worker has the data in an order of its own, by chance" in str(found)
 
 
-@pytest.mark.parametrize("dataset", [OwnOrder(seeded=True), SameDraws(), RowsTwice()])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        OwnOrder(seeded=True),
+        pytest.param(SameDraws(), marks=pytest.mark.slow),
+        pytest.param(RowsTwice(), marks=pytest.mark.slow),
+    ],
+)
 def test_what_only_looks_like_an_order_of_each_worker_is_none(dataset):
     assert not audit(DataLoader(dataset, 4, num_workers=3)).is_changed
 
@@ -177,10 +183,12 @@ class SeldomFlipped(WithGaps):
 
 @pytest.mark.parametrize(
     ("draw", "num_workers"),
-    [(lambda: torch.rand(()), 2), (lambda: np.random.default_rng().random(), 0)],
+    [
+        pytest.param(lambda: torch.rand(()), 2, marks=pytest.mark.slow),
+        (lambda: np.random.default_rng().random(), 0),
+    ],
     ids=["torch", "new"],
 )
-@pytest.mark.slow
 def test_augmentation_that_seldom_changes_a_sample_is_no_fault(draw, num_workers):
     """Of a generator that is made anew each time, too, which nobody can seed."""
     assert not audit(DataLoader(SeldomFlipped(draw), 4, num_workers=num_workers)).is_changed

@@ -87,7 +87,7 @@ SHARED_OUT = [
     (
         lambda samples, worker, workers: [*samples][worker::workers],
         False,
-        "16 samples have passed before the first is yielded",
+        "of a stream without an end 10,000 samples have passed",
     ),
     (lambda samples, worker, workers: None, False, "`share` returned nothing"),
     (lambda samples, worker, workers: samples[worker::workers], False, "raised TypeError"),

@@ -91,24 +91,24 @@ def by_number(text):
 @pytest.mark.parametrize(
     ("changes", "passed", "says"),
     [
-        ((own_draws, five), False, "3 of 43 samples never arrived"),  # fast, and loses more
-        ((shared,), False, "LV201"),
+        pytest.param(  # fast, and loses more
+            (own_draws, five), False, "3 of 43 samples never arrived", marks=pytest.mark.slow
+        ),
+        pytest.param((shared,), False, "LV201", marks=pytest.mark.slow),
         pytest.param((shared, by_number), False, "previous epoch's", marks=pytest.mark.slow),
         pytest.param((shared, own_draws), False, "Right, but slow", marks=pytest.mark.slow),
-        ((shared, own_draws, three), True, "waits for at most 25%"),
+        pytest.param(
+            (shared, own_draws, three), True, "waits for at most 25%", marks=pytest.mark.slow
+        ),
         ((lambda text: "numbers = 3\n",), False, "make_loader"),
         ((lambda text: "def make_loader(\n",), False, "SyntaxError"),
         ((lambda text: "def make_loader():\n    return 3\n",), False, "takes a torch DataLoader"),
     ],
     ids=["lossy", "alike", "by number", "slow", "solved", "no function", "no Python", "no loader"],
 )
-@pytest.mark.slow
 def test_cured(tmp_path, monkeypatch, changes, passed, says):
     if passed:  # other work on the machine slows it down
         monkeypatch.setattr(your_own_loader, "MOST_WAITING", 0.9)
-    if says in ("previous epoch's", "Right, but slow"):  # the doctor has found nothing in those
-        monkeypatch.setattr(your_own_loader, "doctor", lambda _: [])
-        monkeypatch.setattr(your_own_loader, "TRIES", 1)
     text = unsolved()
     for change in changes:
         assert change(text) != text
@@ -190,7 +190,19 @@ def test_works_when_spawned(collate_fn, passed, says, capfd):
     assert capfd.readouterr().err == ""  # no traceback of a worker on the reader's page
 
 
-def test_what_arrives_and_is_not_doubled_is_shown(monkeypatch):
+def wrong_type(samples):
+    return torch.mul(None, 2)
+
+
+@pytest.mark.parametrize(
+    ("collate_fn", "says"),
+    [
+        (not_doubled, "not twice each sample"),
+        (wrong_type, "worker process 0. The worker said: TypeError: "),
+    ],
+    ids=["not doubled", "wrong type"],
+)
+def test_what_a_function_that_arrives_does_wrong_is_told(collate_fn, says, monkeypatch):
     class Started(DataLoader):
         """In a way that takes no time."""
 
@@ -198,9 +210,9 @@ def test_what_arrives_and_is_not_doubled_is_shown(monkeypatch):
             super().__init__(dataset, **options | {"multiprocessing_context": "fork"})
 
     monkeypatch.setattr(inside_the_dataloader, "DataLoader", Started)
-    check = inside_the_dataloader.works_when_spawned(not_doubled)
+    check = inside_the_dataloader.works_when_spawned(collate_fn)
     assert not check.passed
-    assert "not twice each sample" in check.message
+    assert says in check.message
 
 
 def test_what_arrives_in_a_fresh_process_is_found_by_trying():

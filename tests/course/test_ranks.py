@@ -10,11 +10,10 @@ from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
 from loaderviz.course import launch_ranks, rank_script
 from loaderviz.course.ranks_in_step import simulate_in_step, unequal_ends
 
-# Several things of one start of torchrun, whose two processes import torch.
-
 
 @pytest.mark.slow
 def test_real_ranks(tmp_path):
+    """All that is looked at in one start of torchrun, whose two processes import torch."""
     runs = launch_ranks.torchrun(
         "whole", "dealt", "told", "by_worker", "by_rank_and_worker", "uneven"
     )

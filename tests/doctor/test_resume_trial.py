@@ -238,11 +238,15 @@ class TestAStateThatWasSaved:
     @pytest.mark.parametrize(
         ("given", "patient", "says"),
         [
-            (lambda: state_of(stateful(workers=1)), stateful(), "the state lacks '_Iterable"),
+            pytest.param(
+                lambda: state_of(stateful(workers=1)),
+                stateful(),
+                "the state lacks '_Iterable",
+                marks=pytest.mark.slow,
+            ),
             (lambda: state_of(stateful(64), 9), stateful(32), "its dataset was longer"),
         ],
     )
-    @pytest.mark.slow
     def test_of_another_loader_is_an_error_that_says_so(self, given, patient, says):
         with pytest.raises(lv.LoaderVizError, match="does not fit this loader") as raised:
             lv.doctor(patient, resume=given())

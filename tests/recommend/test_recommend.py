@@ -178,8 +178,7 @@ class TestALoader:
         assert given(kept, step_s=0.005).settings["persistent_workers"]
         assert kept._iterator is None
 
-    @pytest.mark.parametrize("n_workers", [0, 2])
-    @pytest.mark.slow
+    @pytest.mark.parametrize("n_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
     def test_a_naive_stream_is_found_and_not_rewarded(self, runs, n_workers):
         runs(lambda n: 0.008 / max(n, 1))
         found = given(DataLoader(Stream(range(500)), batch_size=4, num_workers=n_workers))

@@ -188,8 +188,6 @@ class TestPinning:
         assert (batches["pinned_s"] <= batches["delivered_s"]).all()
         assert_lawful(rec.trace)
         assert rec.trace.meta["loaders"][0]["pinned"]
-        if settings:
-            return
         figure = lv.timeline(rec.trace)
         labels = ["consumer", "pin thread", "worker 0", "worker 1"]
         lanes = [each for each in figure.layout.yaxis.ticktext if each != "phases"]

@@ -229,12 +229,11 @@ class SetsUp(Dataset):
     ("dataset", "cause", "line"),
     [
         (Retries(), "slow_samples", "time.sleep(0.12)"),
-        (OneHuge(), "slow_samples", "return sum(range("),
-        (SetsUp(), "start", "time.sleep(0.3)"),
+        pytest.param(OneHuge(), "slow_samples", "return sum(range(", marks=pytest.mark.slow),
+        pytest.param(SetsUp(), "start", "time.sleep(0.3)", marks=pytest.mark.slow),
     ],
     ids=["a retry", "a huge file", "a set-up"],
 )
-@pytest.mark.slow
 def test_the_line_that_takes_longer_in_slow_samples_is_named(dataset, cause, line):
     trace, _ = seen(DataLoader(dataset, batch_size=4, num_workers=2))
     evidence = trace.summary().causes.set_index("cause").loc[cause]["evidence"]

@@ -142,8 +142,13 @@ def test_a_known_cost_is_told_where_the_line_goes_there_and_more_than_once():
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a timer for a thread")
 @pytest.mark.parametrize("cured", [False, True])
-@pytest.mark.parametrize("page", sorted({page for page, *_ in KNOWN}))
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page == "line-iloc" else pytest.mark.slow)
+        for page in sorted({page for page, *_ in KNOWN})
+    ],
+)
 def test_each_known_cost_is_told_of_the_code_on_its_page_and_not_once_it_is_cured(page, cured):
     if page == "line-draft":
         pytest.importorskip("PIL")

@@ -117,7 +117,7 @@ def test_a_picture_is_dimmed_where_the_one_before_took_long():
 
     def draw(workers):
         if workers == 2:
-            time.sleep(0.4)
+            time.sleep(0.4)  # longer than MISSED_S
         if workers > 1:
             stale.extend(view.stale for view in shown._views.children)
         return what_if(workers)
