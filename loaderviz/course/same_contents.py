@@ -33,6 +33,7 @@ def whole(make_dataset: Callable[[], Dataset[Any]]) -> Check:
             figure = beside(
                 {name: [f"{each:g}" for each in rows] for name, rows in came.items()},
                 title=f"What the first rows should be, and what epoch {epoch} delivers",
+                x="row of the batch; the number is its second value",
             )
             return Check(False, f"In epoch {epoch} the samples are not twice their rows.", figure)
     return Check(True, "Each sample is twice its row, in both epochs.")
