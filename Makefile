@@ -92,7 +92,7 @@ format: $(TEST) ## ruff's formatting
 	$(PY) -m ruff format --check
 
 types: $(TEST) ## mypy, strict
-	$(PY) -m mypy
+	$(PY) -m mypy -n 2
 
 layers: $(TEST) ## who may import whom
 	$(VENV)/bin/lint-imports --no-logo
