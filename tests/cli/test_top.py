@@ -164,6 +164,9 @@ def test_top_shows_every_rank_and_says_when_they_have_ended(loaderviz, tmp_path,
     assert done.code == 0
     assert "trial · ended" in done.out
     assert [line.split()[1] for line in done.out.splitlines() if "%" in line][:2] == ["0", "1"]
+    (title,) = (line for line in done.out.splitlines() if "workers of rank" in line)
+    assert title.split()[-1] in "01"
+    assert "main process" in done.out
 
 
 def test_top_as_json_is_a_line_for_each_look_and_a_run_that_was_killed_has_ended(

@@ -123,6 +123,17 @@ def test_lines_and_points_are_named_where_they_are():
     assert figure.layout.yaxis.range[1] > 9
 
 
+@pytest.mark.parametrize(
+    ("other", "sides"), [(3, ("right", "left")), (5, ("left", "right")), (9, ("center", "center"))]
+)
+def test_names_of_points_that_lie_close_go_to_either_side(other, sides):
+    points = {"other": (other, 1), "four": (4, 1)}
+    figure = chart({"line": (range(13), range(13))}, points=points, **WORDS)
+    labels = {each.text: each for each in figure.layout.annotations}
+    assert (labels["other"].xanchor, labels["four"].xanchor) == sides
+    assert labels["other"].ay == labels["four"].ay < 0 == labels["four"].ax
+
+
 def test_names_of_lines_that_end_together_stand_one_above_the_other():
     lines = {"low": ([0, 1], [0, 1]), "high": ([0, 1], [0, 9.5]), "higher": ([0, 1], [0, 10])}
     shifts = {each.text: each.yshift for each in chart(lines, **WORDS).layout.annotations}
@@ -264,6 +275,8 @@ def test_slots_have_a_box_for_each_sample_and_a_mark_for_each_break():
     assert len(breaks.y) == slots.breaks
     assert list(frames.y) == [0, 1]  # the last batch, both its slots
     assert slots.verdict in figure.layout.title.text
+    assert "3 breaks (red bars) · 1 batch with" in slots.numbers
+    assert "0 breaks · no batch with" in Slots.of([[10, 20], [11, 21]], SEQUENCES).numbers
     assert list(figure.layout.yaxis.ticktext) == ["slot 0", "slot 1"]
 
 

@@ -350,6 +350,13 @@ def test_a_loader_that_is_called_validation_is_for_evaluation():
     assert "the loader is called val_loader" in finding.evidence[0]
 
 
+@pytest.mark.parametrize(("split", "found"), [("Val", ["LV205"]), ("train", [])])
+def test_a_dataset_may_say_that_it_is_for_evaluation(split, found):
+    dataset = SleepingDataset(4, 0)
+    dataset.split = split
+    assert [finding.code for finding in lv.doctor(loader(dataset), run=False)] == found
+
+
 @pytest.mark.slow
 def test_a_worker_that_starts_late_is_no_slow_batch_that_others_wait_behind():
     def second_begins_late(worker: int) -> None:

@@ -12,6 +12,7 @@ from loaderviz.figures.display import Figure
 Line = tuple[Sequence[float], Sequence[float]]  # positions along the x axis, and the values
 HEIGHT_PX, TITLE_PX, NAME_PX, AXIS_PX = 330, 84, 110, 50
 LINE_PX = 16  # between two names, one above the other
+CLOSE = 6  # points nearer than one of so many parts of the x axis: their names would touch
 ROOM = 1.18  # the height of the axis, in heights of the highest point: names need room
 
 
@@ -56,9 +57,7 @@ def chart(
                 "showarrow": False,
             },
             *_line_labels(lines, top),
-            *(
-                _point_label(name, point) for name, point in points.items() if name not in lines
-            ),
+            *_point_labels({name: at for name, at in points.items() if name not in lines}, lines),
         ],
     }  # fmt: skip
     line_marks = [_line_mark(name, line, x, i) for i, (name, line) in enumerate(lines.items())]
@@ -115,11 +114,23 @@ def _line_labels(lines: Mapping[str, Line], top: float) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _point_label(name: str, point: tuple[float, float]) -> dict[str, Any]:
-    return {
-        "text": name,
-        "x": point[0], "y": point[1],
-        "ax": 0, "ay": -30,
-        "arrowhead": 0, "arrowwidth": 1, "arrowcolor": style.QUIET,
-        "standoff": 9,
-    }  # fmt: skip
+def _point_labels(
+    points: Mapping[str, tuple[float, float]], lines: Mapping[str, Line]
+) -> list[dict[str, Any]]:
+    """Each point's name above it; of two that lie close, one goes to either side."""
+    xs = [x for line in lines.values() for x in line[0]]
+    close = (max(xs) - min(xs)) / CLOSE
+    others = [x for x, _ in points.values()]
+    return [
+        {
+            "text": name,
+            "x": x, "y": y,
+            "xanchor": "left" if any(0 < x - other < close for other in others)
+            else "right" if any(0 < other - x < close for other in others)
+            else "center",
+            "ax": 0, "ay": -30,
+            "arrowhead": 0, "arrowwidth": 1, "arrowcolor": style.QUIET,
+            "standoff": 9,
+        }
+        for name, (x, y) in points.items()
+    ]  # fmt: skip

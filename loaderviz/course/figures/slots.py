@@ -14,6 +14,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
+from loaderviz.text import count
 
 # Olive is near lime, and comes last: pictures of few sequences have no two that look alike.
 IN_TURN = np.array([0, 1, 2, 3, 5, 6, 4])
@@ -87,9 +88,10 @@ class Slots:
         n, slots = self.table.shape
         bars = " (red bars)" if self.breaks else ""
         frames = " (red frames)" if self.repeats else ""
+        repeats = count(self.repeats, "batch", "batches") if self.repeats else "no batch"
         return (
-            f"{n} batches of {slots} slots · {self.breaks} breaks{bars} · "
-            f"{self.repeats or 'no'} batches with the same sample in two slots{frames}"
+            f"{n} batches of {slots} slots · {count(self.breaks, 'break')}{bars} · "
+            f"{repeats} with the same sample in two slots{frames}"
         )
 
     def __repr__(self) -> str:
