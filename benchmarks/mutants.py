@@ -17,7 +17,7 @@ one test leaves in a cache another may assert. A mutant is killed where a test f
 without it, and fails with it again; a test that does not end has failed. Other programs may run
 beside: nothing rests on how long a test takes, but the limit after which it is taken to hang.
 
-RESULTS.md has the numbers of a part of the list: as a whole it was not run yet.
+RESULTS.md has the numbers of a whole run.
 """
 
 from __future__ import annotations

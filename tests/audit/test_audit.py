@@ -60,6 +60,13 @@ def recorded(loader, epochs=1):
 # What comes twice, and what never
 
 
+def test_nothing_is_extra_where_each_sample_comes_once():
+    found = audit(DataLoader(list(range(8)), batch_size=4))
+    assert found.exactly_once is True
+    assert found.extra.empty
+    assert found.epochs["extra"].tolist() == [0]
+
+
 def test_every_worker_delivers_all_of_a_naive_stream():
     found = audit(two_workers(SleepingStream(20, 0), multiprocessing_context="fork"))
     assert found.exactly_once is False

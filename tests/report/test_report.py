@@ -162,6 +162,7 @@ class TestItsContent:
         assert waits.worst[0]["why"] == "first batch of its epoch"
         limits_s = [row["limit_s"] for row in waits.longer]
         assert limits_s == sorted(limits_s)
+        assert [row["steps"] for row in waits.longer] == [1] * 4  # the first wait alone
 
     def test_a_worker_has_a_row_also_where_it_delivered_nothing(self):
         trace = made(workers=2, batches=8)

@@ -16,6 +16,7 @@ from loaderviz.widgets.explorer_picture import (
     picture,
     steady_span,
 )
+from loaderviz.widgets.run_numbers import RunNumbers
 from traces import made
 
 
@@ -144,3 +145,11 @@ def test_a_ghost_takes_its_room_from_nothing_else():
         return height / (bottom - top), (strip.domain[1] - strip.domain[0]) * inner
 
     assert px(with_ghost) == pytest.approx(px(without), rel=0.02)
+
+
+def test_what_is_in_flight_has_bytes_where_a_batch_has():
+    trace = simulate(Costs(sample_s=0.01, step_s=0.01), n_samples=16, batch_size=4, num_workers=2)
+    for n_bytes, expected in ((np.nan, None), (1000.0, 4000.0)):
+        known = replace(trace, batches=trace.batches.assign(n_bytes=n_bytes))
+        numbers = RunNumbers.of(known, known.summary(), n_repeated=0)
+        assert (numbers.in_flight, numbers.in_flight_bytes) == (4, expected)
