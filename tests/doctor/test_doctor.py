@@ -27,6 +27,7 @@ from loaderviz._doctor import (
     examination,
 )
 from loaderviz._doctor.checks import CHECKS
+from loaderviz._doctor.run_outcomes import kind_of
 from loaderviz.course.datasets import SleepingDataset
 from loaderviz.failed_part import RAISE
 from loaderviz.text import PRINTED_WIDTH
@@ -355,6 +356,16 @@ def test_a_dataset_may_say_that_it_is_for_evaluation(split, found):
     dataset = SleepingDataset(4, 0)
     dataset.split = split
     assert [finding.code for finding in lv.doctor(loader(dataset), run=False)] == found
+
+
+@pytest.mark.parametrize(
+    ("where", "kind"),
+    [("", "raised"), ("Caught RuntimeError in DataLoader worker process 0.", "cuda")],
+)
+def test_cuda_is_to_blame_in_a_worker_alone(where, kind):
+    assert (
+        kind_of(RuntimeError(f"{where}\nCannot re-initialize CUDA in forked subprocess.")) == kind
+    )
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """``vary`` without a browser: what is drawn, when, and what is said of mistakes."""
 
 import json
-import time
+import sys
+from types import SimpleNamespace
 
 import plotly.graph_objects as go
 import pytest
@@ -112,12 +113,13 @@ def test_a_real_run_shows_that_it_is_under_way_and_its_sliders_count_once_they_a
     assert not shown._views.children[0].stale
 
 
-def test_a_picture_is_dimmed_where_the_one_before_took_long():
-    stale = []
+def test_a_picture_is_dimmed_where_the_one_before_took_long(monkeypatch):
+    module, now_s, stale = sys.modules[vary.__module__], [0.0], []
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
 
     def draw(workers):
         if workers == 2:
-            time.sleep(0.4)  # longer than MISSED_S
+            now_s[0] += 2 * module.MISSED_S
         if workers > 1:
             stale.extend(view.stale for view in shown._views.children)
         return what_if(workers)

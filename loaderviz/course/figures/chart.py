@@ -12,7 +12,7 @@ from loaderviz.figures.display import Figure
 Line = tuple[Sequence[float], Sequence[float]]  # positions along the x axis, and the values
 HEIGHT_PX, TITLE_PX, NAME_PX, AXIS_PX = 330, 84, 110, 50
 LINE_PX = 16  # between two names, one above the other
-CLOSE = 6  # points nearer than one of so many parts of the x axis: their names would touch
+CLOSE = 6  # points nearer than one of so many parts of the x axis: names of 12 letters touch
 ROOM = 1.18  # the height of the axis, in heights of the highest point: names need room
 
 
